@@ -88,7 +88,14 @@ from mmo_sansio.providers.common.rehearsal import (
     account_step,
     steps_after,
 )
-from mmo_sansio.providers.common.wire import parse_json, plain_amount, stored_text, to_json
+from mmo_sansio.providers.common.wire import (
+    object_member,
+    parse_json,
+    plain_amount,
+    stored_text,
+    text_member,
+    to_json,
+)
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
 from mmo_sansio.values.clock import (
     MICROSECOND,
@@ -126,7 +133,7 @@ __all__ = [
     "SendsPayersAway", "SignIn", "SignInFailed", "Span", "Stage", "Type", "UnmatchedNotified",
     "VerifiesDeposits", "account_step", "ask_all", "check_amount", "drive", "earlier", "elapsed",
     "format_with_microseconds", "from_datetime", "make_qr_code", "no_answer_finding",
-    "operation_key", "parse_balance", "parse_json", "parse_number", "plain_amount",
+    "object_member", "operation_key", "parse_balance", "parse_json", "parse_number", "plain_amount",
     "read_payer_hosts", "read_qr_merchant", "return_url", "steps_after", "stored_text",
-    "to_datetime", "to_json", "to_money",
+    "text_member", "to_datetime", "to_json", "to_money",
 ]  # fmt: skip

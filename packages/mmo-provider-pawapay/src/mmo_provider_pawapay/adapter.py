@@ -43,7 +43,6 @@ from mmo_provider_pawapay.wire import (
     Initiation,
     Operation,
     gateway_reference,
-    object_member,
     operation_id,
     operation_of,
     parse_amount,
@@ -52,7 +51,6 @@ from mmo_provider_pawapay.wire import (
     parse_json,
     parse_wallets,
     submission_body,
-    text_member,
 )
 from mmo_sansio import (
     HOUR,
@@ -102,9 +100,11 @@ from mmo_sansio.providers import (
     Type,
     UnmatchedNotified,
     ask_all,
+    object_member,
     operation_key,
     return_url,
     stored_text,
+    text_member,
 )
 
 COMPLETED: Final = "COMPLETED"

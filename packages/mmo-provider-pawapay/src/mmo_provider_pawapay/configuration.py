@@ -14,14 +14,16 @@ from attrs import frozen
 from mmo_provider_pawapay.wire import (
     DEPOSIT,
     PAYOUT,
-    object_member,
     objects,
     parse_json,
     parse_limit,
     parse_objects,
-    text_member,
 )
 from mmo_sansio import Money
+from mmo_sansio.providers import (
+    object_member,
+    text_member,
+)
 
 PROVIDER_AUTH: Final = "PROVIDER_AUTH"
 """The payer approves on the phone."""

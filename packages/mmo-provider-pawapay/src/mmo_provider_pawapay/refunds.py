@@ -22,13 +22,11 @@ from mmo_provider_pawapay.wire import (
     Initiation,
     amount_text,
     named_id,
-    object_member,
     operation_id,
     parse_amount,
     parse_failure,
     parse_initiation,
     parse_json,
-    text_member,
 )
 from mmo_sansio import HOUR, MINUTE, SECOND, ErrorCode, Instant, Source
 from mmo_sansio.providers import (
@@ -44,6 +42,8 @@ from mmo_sansio.providers import (
     ReversalSucceeded,
     Span,
     Type,
+    object_member,
+    text_member,
     to_json,
 )
 

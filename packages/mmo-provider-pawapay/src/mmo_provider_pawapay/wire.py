@@ -18,9 +18,11 @@ from mmo_sansio.providers import (
     Order,
     Type,
     check_amount,
+    object_member,
     parse_balance,
     parse_number,
     plain_amount,
+    text_member,
     to_json,
     to_money,
 )
@@ -149,28 +151,6 @@ def parse_json(body: bytes) -> dict[str, Any]:
     """Return the JSON object in a body, each number as its text. Raises ValueError for any other
     body."""
     return parse_json_object(body, number=str)
-
-
-def object_member(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the object under this name, empty when it is absent or null. Raises ValueError for
-    another type."""
-    value = document.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} is no object")
-    return value
-
-
-def text_member(document: Mapping[str, Any], name: str) -> str | None:
-    """Return the text under this name; None when it is absent, null or empty. Raises ValueError for
-    another type."""
-    value = document.get(name)
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is no text")
-    return value
 
 
 def named_id(document: Mapping[str, Any], operation: Operation) -> str | None:

@@ -33,7 +33,6 @@ from mmo_provider_wave.wire import (
     Payout,
     Session,
     Unclear,
-    object_member,
     parse_document,
     parse_list,
     parse_refusal,
@@ -41,7 +40,6 @@ from mmo_provider_wave.wire import (
     read_payout,
     read_session,
     session_body,
-    text_member,
 )
 from mmo_sansio import (
     HOUR,
@@ -87,11 +85,13 @@ from mmo_sansio.providers import (
     Type,
     UnmatchedNotified,
     ask_all,
+    object_member,
     operation_key,
     parse_balance,
     parse_json,
     return_url,
     stored_text,
+    text_member,
 )
 
 SESSIONS: Final = "/v1/checkout/sessions"

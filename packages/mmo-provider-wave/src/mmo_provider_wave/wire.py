@@ -17,9 +17,11 @@ from mmo_sansio.providers import (
     Type,
     check_amount,
     from_datetime,
+    object_member,
     parse_json,
     parse_number,
     plain_amount,
+    text_member,
     to_json,
     to_money,
 )
@@ -223,28 +225,6 @@ def parse_refusal(body: bytes) -> Refusal | None:
         if isinstance(detail, dict)
     ]
     return None if code is None else Refusal(code, message, " ".join(members))
-
-
-def object_member(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the object under this name, empty when it is absent or null. Raises ValueError for
-    another type."""
-    value = document.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} is no object")
-    return value
-
-
-def text_member(document: Mapping[str, Any], name: str) -> str | None:
-    """Return the text under this name; None when it is absent, null or empty. Raises ValueError for
-    another type."""
-    value = document.get(name)
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is no text")
-    return value
 
 
 def _parse_payout(document: Mapping[str, Any]) -> Payout:

@@ -63,6 +63,28 @@ def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> di
     return document
 
 
+def object_member(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the object under this name, empty when it is absent or null. Raises ValueError for
+    another type."""
+    value = document.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is no object")
+    return value
+
+
+def text_member(document: Mapping[str, Any], name: str) -> str | None:
+    """Return the text under this name; None when it is absent, null or empty. Raises ValueError for
+    another type."""
+    value = document.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return value
+
+
 def _replace_in_free_texts(value: Any) -> None:
     """Replace what no store can hold by U+FFFD: an emoji that an operator has cut in two makes no
     plain success unreadable."""
