@@ -53,30 +53,12 @@ from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
 
+# A larger body is sent as it is, neither copied behind its head nor encrypted in one piece. One
+# that is received counts against the budget while it is incomplete.
 LARGE_BODY_BYTES: Final = 64 * 1024
-"""A larger body is sent as it is, neither copied behind its head nor encrypted in one piece; one
-that is received counts against the budget while it is incomplete."""
 
-CHUNKS_MAX: Final = 1024
-"""Chunks of one body: 256 KiB in chunks of 256 bytes fit; chunks of one byte would only waste
-time."""
-
-HEADS_CACHED: Final = 512
-CACHED_HEAD_BYTES_MAX: Final = 2048
-"""Bytes of the largest head that is cached; larger ones are parsed each time."""
-
+# Time to read what lay in the socket when the deadline of an idle connection had passed.
 LATE_READ_S: Final = 1.0
-"""Time to read what lay in the socket when the deadline of an idle connection had passed."""
-
-UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
-"""Fields that offer another protocol for the connection. The offer is ignored (RFC 9110 section
-7.8): clients such as Java's send it with every request in clear text."""
-
-_EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
-
-_PLAIN_REQUEST: Final = re.compile(rb"(GET|POST|PUT) (/[!-\"$-~]*+) (HTTP/1\.[01])\r\n")
-"""The request line of a usual request, whose target is in origin-form and has no fragment: no field
-is judged by such a target."""
 
 HEAD_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The head of the request did not arrive in time.")
 BODY_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The body of the request did not arrive in time.")
@@ -170,13 +152,13 @@ class ServerConnection:
         self._deadline = connection_limits.MovableDeadline(
             listener_context.deadline_timer, self._expire
         )
+        # Whether the deadline of the present wait has passed, and what lay unread is read yet.
         self._has_grace = False
-        """Whether the deadline of the present wait has passed, and what lay unread is read yet."""
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
         self._extra_fields = b"".join(
-            b"%s: %s\r\n" % each for each in listener_context.extra_fields
+            b"%s: %s\r\n" % (name, value) for name, value in listener_context.extra_fields
         )
 
     def close_at(self, deadline: float) -> None:
@@ -184,6 +166,7 @@ class ServerConnection:
         self._deadline.move(min(self._deadline.at, deadline))
 
     def break_off(self) -> None:
+        """Close without a response, though a request may be half here."""
         self._timeout_problem = None
         self._cancel_scope.cancel()
 
@@ -194,6 +177,7 @@ class ServerConnection:
             self._has_grace = True
             self._set_deadline(LATE_READ_S)
             return
+
         self._stop()
 
     def _stop(self) -> None:
@@ -205,6 +189,8 @@ class ServerConnection:
         try:
             with self._cancel_scope:
                 await self._serve()
+
+            # The deadline passed. Only a client that is late with its request is told.
             if self._cancel_scope.cancelled_caught and self._timeout_problem is not None:
                 await self._send_timeout_problem(self._timeout_problem)
         except (ClientDisconnected, trio.BrokenResourceError, ssl.SSLError):
@@ -224,7 +210,10 @@ class ServerConnection:
                 self._transport, self._listener_context.tls(), server_side=True
             )
             await tls.do_handshake()
+
         await self._serve_requests()
+
+        # The last response must arrive before the connection is closed (RFC 9112 section 9.6).
         self._set_deadline(self._limits.linger_timeout_s)
         await self._stream.aclose()
 
@@ -235,74 +224,83 @@ class ServerConnection:
 
     async def _wait_for_request(self) -> bool:
         """Wait for the next request; False when the client is done, or this listener is."""
+        # It may have come with the last request: a client that pipelines must not starve others.
         self._reader.skip_line_ends()
         if not self._reader.is_empty:
-            await trio.lowlevel.checkpoint()  # A client that pipelines must not starve others.
+            await trio.lowlevel.checkpoint()
             return True
+
         now = self._clock.current_time()
-        if (
-            self._listener_context.drain.is_set()
-            and now >= self._listener_context.connection_table.idle_deadline
-        ):
+        is_draining = self._listener_context.drain.is_set()
+        if is_draining and now >= self._listener_context.connection_table.idle_deadline:
             return False
+
         self._begin_idling(now)
         while data := await self._stream.receive_some():
             self._reader.receive(data)
             self._reader.skip_line_ends()
             if not self._reader.is_empty:
                 break
+
         self.idle_since = math.inf
         return bool(data)
 
     def _begin_idling(self, now: float) -> None:
         table = self._listener_context.connection_table
-        self.idle_since = self.waiting_since = now
+        self.idle_since = now
+        self.waiting_since = now
         self._has_grace = False
         self._deadline.move(min(now + table.idle_timeout_s, table.idle_deadline))
 
     async def _handle_request(self) -> bool:
         """Read one request and answer it; return whether another one may follow."""
-        self._request_context = context = self._listener_context.request_context(
-            self.client, self._transport.has_ended
-        )
+        listener = self._listener_context
+        context = listener.request_context(self.client, self._transport.has_ended)
+        self._request_context = context
         self._started_at = self._clock.current_time()
         parsed_head: ParsedHead | None = None
         try:
+            # The head: it may have come with the last request.
             parsed_head = self._reader.next_head() or await self._receive_head()
             self.waiting_since = math.inf
-            if self._deadline.has_passed or self._listener_context.drain.is_set():
+            if self._deadline.has_passed or listener.drain.is_set():
                 await trio.lowlevel.checkpoint_if_cancelled()  # It arrived too late.
             self._clear_deadline()
-            admitted = await self._listener_context.handler.admit(parsed_head.head, context)
+
+            # The handler sees the head alone and may answer; else it says how long a body may be.
+            admitted = await listener.handler.admit(parsed_head.head, context)
             if isinstance(admitted, (Admitted, AdmittedStream)):
                 body = self._reader.next_body(admitted.body_limit)
                 if body is None:
                     body = await self._receive_body(parsed_head, admitted.body_limit)
                 if isinstance(admitted, AdmittedStream):
                     return await self._stream_response(parsed_head, admitted, body)
-                response, is_read = await admitted.respond(body), True
+                response = await admitted.respond(body)
+                is_read = True
             else:
-                response, is_read = admitted, self._reader.skip_body()
+                response = admitted
+                is_read = self._reader.skip_body()
+
             if isinstance(response, Problem):
-                response = self._listener_context.reject(response, context)
-            may_follow = (
-                is_read and parsed_head.keep_alive and not self._listener_context.drain.is_set()
-            )
+                response = listener.reject(response, context)
+            # Where a body is left unread, nobody knows where the next request begins.
+            may_follow = is_read and parsed_head.keep_alive and not listener.drain.is_set()
             data = self._response_bytes(response, parsed_head, may_follow)
         except ClientDisconnected:
             raise
         except Exception as error:
-            response = self._listener_context.error_response(error, context)
+            response = listener.error_response(error, context)
             may_follow = False
             data = self._response_bytes(response, parsed_head, may_follow)
+
+        # Count, then send what the socket takes at once; the rest has a deadline.
         self._timeout_problem = None
         duration_s = self._clock.current_time() - self._started_at
-        self._listener_context.metrics.count_response(context, response.status, duration_s)
-        large_body = (
-            b""
-            if len(response.body) <= LARGE_BODY_BYTES or _is_head_request(parsed_head)
-            else response.body
-        )
+        listener.metrics.count_response(context, response.status, duration_s)
+
+        large_body = b""
+        if len(response.body) > LARGE_BODY_BYTES and not _is_head_request(parsed_head):
+            large_body = response.body
         data = self._send_at_once(data)
         if data or large_body:
             await self._send_rest(data, large_body)
@@ -311,7 +309,9 @@ class ServerConnection:
     def _send_at_once(self, data: SendBuffer) -> SendBuffer:
         """Send as much as the socket takes at once, which is nothing over TLS, and return the
         remainder."""
-        return self._transport.try_send(data) if self._stream is self._transport else data
+        if self._stream is not self._transport:
+            return data
+        return self._transport.try_send(data)
 
     async def _send_rest(self, data: bytes, large_body: bytes) -> None:
         """Send what the socket has not taken at once: it has a deadline, and counts against the
@@ -321,11 +321,14 @@ class ServerConnection:
             rest = self._send_at_once(memoryview(large_body))
             if not rest:
                 return
+
         self._set_deadline(self._limits.write_timeout_s)
         size_bytes = len(data) + len(large_body)
         if size_bytes <= connection_limits.SMALL_RESPONSE_BYTES:
             await self._stream.send_all(data)
             return
+
+        # In pieces, so that TLS never encrypts a large body at once.
         with self._listener_context.write_budget.hold(
             size_bytes, self._holder, self._cancel_scope.cancel
         ):
@@ -339,10 +342,9 @@ class ServerConnection:
         """Let the handler write its response in pieces; return whether another request may follow
         it."""
 
-        def connection(may_follow: bool) -> bytes:
-            may_follow = (
-                may_follow and parsed_head.keep_alive and not self._listener_context.drain.is_set()
-            )
+        def connection(is_complete: bool) -> bytes:
+            is_draining = self._listener_context.drain.is_set()
+            may_follow = is_complete and parsed_head.keep_alive and not is_draining
             return _connection_field(parsed_head, may_follow)
 
         writer = PieceWriter(
@@ -359,7 +361,7 @@ class ServerConnection:
             await admitted.respond(body, writer)
         except Exception as error:
             if writer.status is None:
-                raise
+                raise  # Nothing is sent yet: the client can still be told.
             if not writer.is_lost:
                 logger.error("connection_failed", fault=describe_fault(error))
             return False
@@ -369,17 +371,24 @@ class ServerConnection:
                 self._listener_context.metrics.count_response(
                     self._request_context, writer.status, duration_s
                 )
+
         return writer.is_complete and connection(True) != b"close"
 
     async def _send_piece(self, head: bytes, piece: bytes, is_stream: bool) -> None:
         """Send a piece of a response. Each piece of a stream has a deadline of its own; other
         responses have one."""
         deadline = self._deadline.at
-        is_large = len(piece) > LARGE_BODY_BYTES
-        rest = self._send_at_once(head if is_large else head + piece)
-        if rest or is_large:
-            await self._send_rest(rest, piece if is_large else b"")
-        self._deadline.move(math.inf if is_stream else min(deadline, self._deadline.at))
+        if len(piece) > LARGE_BODY_BYTES:
+            await self._send_rest(self._send_at_once(head), piece)
+        else:
+            rest = self._send_at_once(head + piece)
+            if rest:
+                await self._send_rest(rest, b"")
+
+        if is_stream:
+            self._deadline.move(math.inf)
+        else:
+            self._deadline.move(min(deadline, self._deadline.at))
 
     async def _receive_head(self) -> ParsedHead:
         self._timeout_problem = HEAD_TIMEOUT
@@ -396,6 +405,7 @@ class ServerConnection:
         self._set_deadline(self._limits.body_timeout_s)
         if parsed_head.expects_continue and self._reader.is_empty:
             await self._send_continue()
+
         body = await self._receive_rest(limit)
         await trio.lowlevel.checkpoint_if_cancelled()
         self._clear_deadline()
@@ -411,6 +421,7 @@ class ServerConnection:
                 body = self._reader.next_body(limit)
                 if body is not None:
                     return body
+
                 if self._reader.body_bytes > LARGE_BODY_BYTES and not is_held:
                     is_held = True
                     budget = self._listener_context.write_budget
@@ -442,6 +453,7 @@ class ServerConnection:
         response = self._listener_context.reject(problem, context)
         duration_s = self._clock.current_time() - self._started_at
         self._listener_context.metrics.count_response(context, problem.status, duration_s)
+
         with trio.move_on_after(self._limits.linger_timeout_s):
             await self._stream.send_all(self._response_bytes(response, None, keep_alive=False))
             await self._stream.aclose()
@@ -476,7 +488,28 @@ def _connection_field(parsed_head: ParsedHead | None, keep_alive: bool) -> bytes
     section 9.3)."""
     if not keep_alive:
         return b"close"
-    return b"keep-alive" if parsed_head is not None and parsed_head.version == b"1.0" else b""
+    if parsed_head is not None and parsed_head.version == b"1.0":
+        return b"keep-alive"
+    return b""
+
+
+# Chunks of one body: 256 KiB in chunks of 256 bytes fit; chunks of one byte would only waste time.
+CHUNKS_MAX: Final = 1024
+
+HEADS_CACHED: Final = 512
+
+# Bytes of the largest head that is cached; larger ones are parsed each time.
+CACHED_HEAD_BYTES_MAX: Final = 2048
+
+# Fields that offer another protocol for the connection. The offer is ignored (RFC 9110 section
+# 7.8): clients such as Java's send it with every request in clear text.
+UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
+
+_EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
+
+# The request line of a usual request, whose target is in origin-form and has no fragment: no field
+# is judged by such a target.
+_PLAIN_REQUEST: Final = re.compile(rb"(GET|POST|PUT) (/[!-\"$-~]*+) (HTTP/1\.[01])\r\n")
 
 
 @frozen
@@ -504,9 +537,10 @@ class RequestReader:
     def __init__(self, limits: HeadLimits) -> None:
         self._limits = limits
         self._buffer = b""
+        # The beginning of a body of known length, while the rest is yet to come; the buffer is
+        # empty then.
         self._incomplete_body: bytearray | None = None
-        """The beginning of a body of known length, while the rest is yet to come; the buffer is
-        empty then."""
+        # Bytes of the buffer in which no end of a head was found: they are not looked at twice.
         self._scanned_bytes = 0
         # The body that belongs to the last head: its length, or its chunks.
         self._pending_body: int | _ChunkedRequestBody = 0
@@ -526,13 +560,12 @@ class RequestReader:
         """Return how much of an incomplete body has arrived."""
         if self._incomplete_body is not None:
             return len(self._incomplete_body)
-        return (
-            self._pending_body.size_bytes
-            if isinstance(self._pending_body, _ChunkedRequestBody)
-            else 0
-        )
+        if isinstance(self._pending_body, _ChunkedRequestBody):
+            return self._pending_body.size_bytes
+        return 0
 
     def receive(self, data: bytes | bytearray) -> None:
+        """Take bytes that have arrived."""
         if self._incomplete_body is None:
             self._buffer += data
         else:
@@ -540,7 +573,9 @@ class RequestReader:
 
     def drop(self) -> None:
         """Forget what has arrived, as its connection is closed."""
-        self._buffer, self._incomplete_body, self._pending_body = b"", None, 0
+        self._buffer = b""
+        self._incomplete_body = None
+        self._pending_body = 0
 
     def next_head(self) -> ParsedHead | None:
         """Return the next request's head once it is complete; raises ProblemError for a malformed
@@ -555,13 +590,18 @@ class RequestReader:
             if problem is not None:
                 raise ProblemError(problem)
             return None
+
         end += len(END_OF_HEAD)
-        head, self._buffer, self._scanned_bytes = self._buffer[:end], self._buffer[end:], 0
-        parsed = parse_any_head(head, self._limits)
-        self._pending_body = (
-            _ChunkedRequestBody() if parsed.body_length is None else parsed.body_length
-        )
-        return parsed
+        head = self._buffer[:end]
+        self._buffer = self._buffer[end:]
+        self._scanned_bytes = 0
+
+        parsed_head = parse_any_head(head, self._limits)
+        if parsed_head.body_length is None:
+            self._pending_body = _ChunkedRequestBody()
+        else:
+            self._pending_body = parsed_head.body_length
+        return parsed_head
 
     def next_body(self, limit: int) -> bytes | None:
         """Return the body once it is complete. Raises ProblemError for a body larger than `limit`
@@ -570,24 +610,32 @@ class RequestReader:
             chunked = self._pending_body.receive(self._buffer, limit)
             self._buffer = b"" if chunked is None else self._pending_body.trailing_data
             return chunked
+
+        # A declared length is refused before the first byte of the body is kept.
         if self._pending_body > limit:
             raise body_too_large(limit)
+
+        # A body that comes in pieces is collected in place: joining bytes would copy it each time.
         if self._incomplete_body is not None:
             if self._pending_body > len(self._incomplete_body):
                 return None
-            self._buffer, self._incomplete_body = bytes(self._incomplete_body), None
+            self._buffer = bytes(self._incomplete_body)
+            self._incomplete_body = None
         if self._pending_body > len(self._buffer):
-            self._incomplete_body, self._buffer = bytearray(self._buffer), b""
+            self._incomplete_body = bytearray(self._buffer)
+            self._buffer = b""
             return None
-        body, self._buffer = self._buffer[: self._pending_body], self._buffer[self._pending_body :]
+
+        body = self._buffer[: self._pending_body]
+        self._buffer = self._buffer[self._pending_body :]
         return body
 
     def skip_body(self) -> bool:
         """Discard the body when all of it is here. Return False when some is yet to come: the start
         of the next request is unknown then unless the body is read after all."""
-        if isinstance(self._pending_body, _ChunkedRequestBody) or self._pending_body > len(
-            self._buffer
-        ):
+        if isinstance(self._pending_body, _ChunkedRequestBody):
+            return False
+        if self._pending_body > len(self._buffer):
             return False
         self._buffer = self._buffer[self._pending_body :]
         return True
@@ -603,6 +651,8 @@ def parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
         or len(matched[2]) > limits.target_bytes
     ):
         return parse_head(head, limits)
+
+    # A client repeats all but the target, so the rest is parsed with another one, and kept.
     known = _parse_fields_cached(matched[1], matched[3], head[matched.end() :], limits)
     return ParsedHead(
         known.head.with_target(matched[2]),
@@ -618,30 +668,43 @@ def parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     problem = check_head(head, limits)
     if problem is not None:
         raise ProblemError(problem)
+
     parser = h11.Connection(h11.SERVER)
     parser.receive_data(head)
     try:
         request = cast(h11.Request, parser.next_event())  # A complete head is a request.
-    except h11.RemoteProtocolError as error:  # h11 has a doubt that `check_head` does not know.
+    except h11.RemoteProtocolError as error:
+        # h11 has a doubt that `check_head` does not know.
         raise ProblemError(MALFORMED.problem("The framing of the request is malformed.")) from error
+
+    # What takes the request further must not accept the offer of another protocol either.
     fields = dict(request.headers)
     headers = tuple(request.headers)
-    if not UPGRADE_FIELDS.isdisjoint(
-        fields
-    ):  # What takes the request further must not accept the offer either.
-        headers = tuple(each for each in headers if each[0] not in UPGRADE_FIELDS)
-    parsed_head = to_origin_form(
-        RequestHead(request.method.decode("ascii"), request.target, headers)
-    )
+    if not UPGRADE_FIELDS.isdisjoint(fields):
+        headers = tuple((name, value) for name, value in headers if name not in UPGRADE_FIELDS)
+    head_as_sent = RequestHead(request.method.decode("ascii"), request.target, headers)
+    parsed_head = to_origin_form(head_as_sent)
+
+    # A minor version above 1 is read as 1.1 (RFC 9110 section 2.5).
     version = b"1.0" if request.http_version == b"1.0" else b"1.1"
-    is_chunked = b"transfer-encoding" in fields
-    length = None if is_chunked else int(fields.get(b"content-length", b"0"))
+
+    # RFC 9112 section 6.3: chunks have their length in themselves; without a length there is no
+    # body.
+    body_length = None
+    if b"transfer-encoding" not in fields:
+        body_length = int(fields.get(b"content-length", b"0"))
+
+    # An HTTP/1.0 client knows no 100 (RFC 9110 section 10.1.1), and where no body follows none
+    # waits.
+    asks_first = fields.get(b"expect", b"").lower() == b"100-continue"
+    expects_continue = asks_first and version == b"1.1" and body_length != 0
+
     return ParsedHead(
         parsed_head,
         version,
         _keeps_alive(parsed_head, version),
-        fields.get(b"expect", b"").lower() == b"100-continue" and version == b"1.1" and length != 0,
-        length,
+        expects_continue,
+        body_length,
     )
 
 
@@ -681,12 +744,17 @@ class _ChunkedRequestBody:
                     raise ProblemError(MALFORMED.problem("The body comes in too many chunks."))
         except ChunkedBodyError as error:
             raise ProblemError(MALFORMED.problem(str(error))) from None
-        return bytes(self._body) if self._decoder.is_complete else None
+
+        if not self._decoder.is_complete:
+            return None
+        return bytes(self._body)
 
 
 def _keeps_alive(head: RequestHead, version: bytes) -> bool:
+    # RFC 9112 section 9.3: 1.1 lives on unless it says `close`, 1.0 only if it says `keep-alive`.
     options = b",".join(head.values(b"connection")).lower()
     if not options:
         return version == b"1.1"
+
     named = {option.strip() for option in options.split(b",")}
     return b"close" not in named and (version == b"1.1" or b"keep-alive" in named)
