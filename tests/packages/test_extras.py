@@ -32,6 +32,7 @@ RECORD = {
     "type": "payin",
     "status": "success",
     "method": "mpesa_ke",
+    "party": {"id": "c1", "msisdn": "+254700000001"},
     "requestedAmount": {"value": 150.00, "currency": "KES"},
     "finalAmount": None,
     "providerData": None,
