@@ -16,7 +16,12 @@ from random import Random
 from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import ProviderSucceeded
+from mmo_sansio.messages.inputs import (
+    ProviderAccepted,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderSucceeded,
+)
 from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.messages.reversals import (
     MarkReversalRestored,
@@ -35,8 +40,9 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.providers.common.interface import ExchangeFailed, Provider, ReversesPayments, drive
 from mmo_sansio.testing import START, a_party, a_transaction, ledger_with, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, later
-from mmo_sansio.values.model import Stage, Transaction
+from mmo_sansio.values.model import Flow, Page, Stage, Transaction
 from mmo_sansio.values.money import Money, parse_number, to_money
+from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_sansio.values.reversals import Reversal
 from mmo_simulators.common.faults import (
     AnswerInstead,
@@ -52,7 +58,15 @@ from tests.support.operator_kinds import OPERATORS
 from tests.support.reversals import check_back
 from tests.support.simulator_exchange import SimulatorAccount
 
-OPERATIONS = {"mtn": "refund", "airtel": "refund", "mpesa": "reversal"}
+OPERATIONS = {
+    "mtn": "refund",
+    "airtel": "refund",
+    "mpesa": "reversal",
+    "pawapay": "refund",
+    "pawapay, page": "refund",
+    "pawapay, code": "refund",
+    "wave": "refund",
+}
 """The simulators' names of money that goes back."""
 REPORTS = (
     *(ReversalAccepted, ReversalSucceeded, ReversalFailed),
@@ -132,17 +146,22 @@ class ReversalWorld:
     def _paid(self, number: int) -> Transaction:
         """Return a payment that was paid at the operator."""
         units, operator = self.random.randint(*self.operator.amounts), self.operator
-        payment = a_transaction(
-            Stage.SUBMITTING,
-            gateway_reference=numbered_reference(number),
-            merchant_reference=f"order-{number}",
-            provider=self.provider.name,
-            country=operator.country,
-            requested=to_money(Decimal(units), operator.currency),
-            party=a_party(msisdn=operator.msisdns[number]),
-            submitted_at=self.now,
-        )
-        known_as = getattr(self.account.submit(payment), "provider_reference", None)
+        flow, page = Flow.DIRECT, None
+        if operator.confirms_elsewhere:
+            flow, page = Flow.WEB, Page(f"token-{number}", later(self.now, HOUR))
+        members = {
+            "gateway_reference": numbered_reference(number),
+            "merchant_reference": f"order-{number}",
+            "flow": flow,
+            "page": page,
+            "provider": self.provider.name,
+            "country": operator.country,
+            "requested": to_money(Decimal(units), operator.currency),
+            "party": a_party(msisdn=operator.msisdns[number]),
+        }
+        payment = a_transaction(Stage.SUBMITTING, submitted_at=self.now, **members)
+        known_as = getattr(self._submit(payment), "provider_reference", None)
+
         self.account.now = later(self.now, MINUTE)
         hints = [self.provider.read_notification(each) for each in self._callbacks()]
         hint = "\n".join(getattr(each, "content", "") for each in hints)
@@ -153,17 +172,34 @@ class ReversalWorld:
         assert isinstance(report, ProviderSucceeded)
         return a_transaction(
             Stage.SUCCEEDED,
-            **{
-                each: getattr(payment.order, each)
-                for each in ("gateway_reference", "merchant_reference")
-            },
-            provider=self.provider.name,
-            country=operator.country,
-            requested=payment.order.requested,
             final=payment.order.requested,
-            party=payment.order.party,
             provider_reference=report.provider_reference,
+            **members,
         )
+
+    def _submit(self, payment: Transaction) -> ProviderReport:
+        """Submit a payment, and do what its payer does elsewhere."""
+        report = self.account.submit(payment)
+        asked = report.payer_action if isinstance(report, ProviderNeverReceived) else None
+        if asked is not None:
+            given = EnterCode(asked.instructions, code="123456")
+            with_code = evolve(payment, progress=evolve(payment.progress, payer_action=given))
+            return self.account.submit(with_code)
+        if self.operator.confirms_elsewhere:
+            self._approve(payment, report)
+        return report
+
+    def _approve(self, payment: Transaction, report: ProviderReport) -> None:
+        """Let the payer approve at the page, which comes with the acceptance or later."""
+        if getattr(report, "payer_action", None) is None:
+            self.account.now = later(self.now, MINUTE)
+            report = self.account.poll(payment)
+        assert isinstance(report, ProviderAccepted)
+        assert isinstance(report.payer_action, OpenUrl)
+        said = HttpRequest("POST", report.payer_action.url.encode(), (), b"decision=approve")
+        answer = self.account.simulator.handle_request(said, now=self.now)
+        assert isinstance(answer, HttpResponse)
+        assert answer.status == 303, answer.body
 
     # Staff.
 

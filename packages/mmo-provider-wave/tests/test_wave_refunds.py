@@ -108,7 +108,16 @@ def test_the_session_is_found_by_our_reference_and_refunded() -> None:
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.parametrize("answer", [LOST, HttpResponse(500), HttpResponse(502, (), b"<html>")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        LOST,
+        HttpResponse(500),
+        HttpResponse(502, (), b"<html>"),
+        ok(b"<html>We are away"),
+        ok(b"{}"),
+    ],
+)
 def test_one_without_an_answer_is_unknown(answer: Answer) -> None:
     assert isinstance(reversed_with({**FOUND, "POST /refund": answer}, []), ReversalUnreachable)
 

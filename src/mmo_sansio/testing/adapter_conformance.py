@@ -20,6 +20,7 @@ from attrs import Factory, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
+from mmo_sansio.messages.reversals import ReversalFailed, ReversalSucceeded
 from mmo_sansio.providers.common.balances import ReportsBalances
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -43,7 +44,7 @@ from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import REFERENCE, START, a_party, a_transaction
 from mmo_sansio.testing.request_dates import named_days
-from mmo_sansio.values.clock import DAY, MINUTE, Moment, Span, earlier, later
+from mmo_sansio.values.clock import DAY, MINUTE, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.model import DepositClaim, Evidence, Flow, Page, Stage, Transaction
 from mmo_sansio.values.money import to_money
 from mmo_sansio.values.reversals import Reversal, ReversalState
@@ -291,6 +292,24 @@ def check_polls(case: AdapterCase) -> None:
             assert not any(map(_moves, again)), "a poll submits"
 
 
+def check_reversals(case: AdapterCase) -> None:
+    """Check that a reversal, and a question about one, without a usable answer is not told as done
+    or refused (S6). What is refused before anything is sent may fail."""
+    provider = case.open_adapter()
+    if not isinstance(provider, ReversesPayments):
+        return
+    for key in provider.reversal_operations:
+        paid = _paid(case.transaction(key))
+        reversal = _reversal_of(paid)
+        for outcome in (UNSENT, *ambiguous_outcomes()):
+            for converse in (provider.reverse, provider.poll_reversal):
+                sent: list[HttpRequest] = []
+                exchange = answer_with(case, outcome, sent)
+                report = drive(converse(reversal, paid, now=NOW), exchange)
+                is_decided = isinstance(report, ReversalSucceeded | ReversalFailed)
+                assert not (sent and is_decided), f"{outcome!r} came to {report}"
+
+
 def check_notifications(case: AdapterCase) -> None:
     """Check that a notification without proof of its origin is a hint at most, and that none
     raises."""
@@ -381,6 +400,7 @@ ADAPTER_CHECKS: Final[tuple[AdapterCheck, ...]] = (
     check_submission_is_sent_once,
     check_unsent_submission,
     check_polls,
+    check_reversals,
     check_notifications,
     check_times,
     check_sign_in,
@@ -459,17 +479,21 @@ def _noted(
 def _apart(payment: Transaction) -> Transaction:
     """Return the payment as it was taken while the clocks were apart, and is known to the
     operator."""
+    paid = _paid(payment, at=APART.time)
+    order = evolve(payment.order, expires_at=later(APART.time, DAY), utc_offset=AHEAD)
+    return Transaction(order, evolve(paid.progress, submitted_at=APART.time))
+
+
+def _paid(payment: Transaction, *, at: Instant = START) -> Transaction:
+    """Return the payment as the operator knows it, and has called it paid."""
     receipt = Evidence("RECEIPT001", "0", payment.order.requested)
-    return Transaction(
-        evolve(payment.order, expires_at=later(APART.time, DAY), utc_offset=AHEAD),
-        evolve(
-            payment.progress,
-            submitted_at=APART.time,
-            provider_reference="ID-1",
-            final=payment.order.requested,
-            evidence=evolve(receipt, reported_at=APART.time),
-        ),
+    progress = evolve(
+        payment.progress,
+        provider_reference="ID-1",
+        final=payment.order.requested,
+        evidence=evolve(receipt, reported_at=at),
     )
+    return evolve(payment, progress=progress)
 
 
 def _reversal_of(payment: Transaction) -> Reversal:

@@ -11,7 +11,7 @@ from mmo_sansio.values.reversals import ReversalState
 from tests.support.effort import by_effort
 from tests.support.reversal_world import OPERATIONS, ReversalWorld, check
 
-WORLDS = by_effort(5, 20)
+WORLDS = by_effort(10, 40)
 HAPPENS = (
     *(
         "AnswerInstead",

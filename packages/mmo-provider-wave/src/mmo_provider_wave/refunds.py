@@ -42,10 +42,11 @@ PAGES_MAX: Final = 20
 
 
 def submission_report(about: ReversalReports, response: HttpResponse) -> ReversalReport:
-    """Return the report from the answer to a request for a refund: 200, and no body."""
+    """Return the report from the answer to a request for a refund: 200, and no body. A page with a
+    status of 200, as of a proxy, says nothing."""
     refusal = parse_refusal(response.body)
     match response.status:
-        case 200:
+        case 200 if not response.body.strip():
             return about.succeeded()
         case 429:
             return about.never_received()

@@ -123,9 +123,7 @@ def test_the_books_of_one_operation_agree_as_well(name: str, operation: Operatio
         check(open_world(operator, 100 + seed, payments=PAYMENTS // 4, kills=KILLS // 4))
 
 
-@pytest.mark.parametrize(
-    "name", [each for each in PLAYED if not each.startswith(("pawapay", "wave"))]
-)
+@pytest.mark.parametrize("name", by_effort(["mtn", "wave"], [*OPERATORS]))
 @pytest.mark.spec("S5", "S6")
 def test_what_went_back_is_what_the_reversals_say_to_the_unit(name: str) -> None:
     happened: Counter[str] = Counter()
