@@ -29,6 +29,7 @@ from mmo_sansio.providers.common.interface import (
     ExchangeFailed,
     Provider,
     SignInFailed,
+    SignsIn,
     drive,
 )
 from mmo_sansio.providers.common.options import OptionError
@@ -200,13 +201,15 @@ def test_a_notification_is_a_hint_or_matches_nothing(provider: Provider) -> None
 
 
 def test_a_token_or_a_refusal_that_quotes_nothing(provider: Provider) -> None:
+    assert isinstance(provider, SignsIn)
+    signer = provider
     request = next(provider.submit(a_payment(), now=Moment.at(NOW)))
     assert b"SECRET" not in repr(request).encode()
     scope = provider.scope_of(request)
     assert scope is not None
 
     def sign_in(to: HttpResponse) -> AccessToken:
-        conversation = provider.sign_in(scope, now=Moment.at(NOW))
+        conversation = signer.sign_in(scope, now=Moment.at(NOW))
         assert next(conversation).value(b"x-api-key") == b"SECRET"
         with pytest.raises(StopIteration) as end:
             conversation.send(to)

@@ -13,7 +13,7 @@ from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderReport, UnmatchedNotified
-from mmo_sansio.providers.common.interface import PaymentReports, SignIn, SignInFailed
+from mmo_sansio.providers.common.interface import PaymentReports
 from mmo_sansio.providers.common.operations import WEB_PAYIN, OperationKey, ProviderOperation
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, Span, later
@@ -81,15 +81,6 @@ class ElsewhereOperator:
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         return {WEB_PAYIN: _OPERATION}
-
-    def scope_of(self, request: HttpRequest) -> None:
-        return None
-
-    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
-        raise SignInFailed("There is nothing to sign in to.")
-
-    def rejects_token(self, response: HttpResponse) -> bool:
-        return False
 
     def submit(self, transaction: Transaction, *, now: Moment) -> Reported:
         about, asked = PaymentReports(transaction, self.name), transaction.progress.payer_action

@@ -12,6 +12,7 @@ from mmo_sansio.providers.common.interface import (
     ExchangeFailed,
     Provider,
     SignInFailed,
+    SignsIn,
     drive,
 )
 from mmo_sansio.values.clock import Instant, Moment
@@ -43,15 +44,15 @@ class SimulatorAccount:
         """Send a request with its token, and once more with a new one if that is refused."""
         self.requests.append(request)
         answer = self._send(self.sign(request))
-        scope = self.provider.scope_of(request)
-        if scope is not None and self.provider.rejects_token(answer):
+        scope, signer = self._scope_of(request), self.provider
+        if scope is not None and isinstance(signer, SignsIn) and signer.rejects_token(answer):
             self.tokens.pop(scope, None)
             answer = self._send(self.sign(request))
         return answer
 
     def sign(self, request: HttpRequest) -> HttpRequest:
         """The request with its token; one that isn't fresh is fetched anew."""
-        scope = self.provider.scope_of(request)
+        scope = self._scope_of(request)
         if scope is None:
             return request
         token = self.tokens.get(scope)
@@ -60,7 +61,12 @@ class SimulatorAccount:
         bearer = (b"authorization", b"Bearer " + token.value.encode())
         return evolve(request, headers=(bearer, *request.headers))
 
+    def _scope_of(self, request: HttpRequest) -> str | None:
+        signer = self.provider
+        return signer.scope_of(request) if isinstance(signer, SignsIn) else None
+
     def _sign_in(self, scope: str) -> AccessToken:
+        assert isinstance(self.provider, SignsIn)
         conversation = self.provider.sign_in(scope, now=Moment.at(self.now))
         try:
             return drive(conversation, self._send)

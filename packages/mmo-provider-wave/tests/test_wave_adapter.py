@@ -368,6 +368,14 @@ class TestSessionsOfPolls:
         assert (report.provider_reference, report.final) == ("TCN4Y4ZC3FM", Money(1000, "XOF"))
 
     @pytest.mark.spec("S5")
+    def test_a_name_that_was_cut_in_two_makes_no_success_unreadable(self) -> None:
+        paid = a_session("complete", "succeeded", transaction_id="T1")
+        body = paid.replace(b"Annas Apiaries", b"Annas Apiaries \\ud83d")
+        assert isinstance(about_session(body), ProviderSucceeded)
+        body = paid.replace(b'"T1"', b'"T1\\ud83d"')
+        assert isinstance(about_session(body), ProviderUnreachable)
+
+    @pytest.mark.spec("S5")
     def test_money_counts_whatever_the_session_is_called(self) -> None:
         report = about_session(a_session("open", "succeeded"))
         assert isinstance(report, ProviderSucceeded)

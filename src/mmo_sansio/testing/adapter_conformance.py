@@ -35,6 +35,7 @@ from mmo_sansio.providers.common.interface import (
     ReversesPayments,
     RsaPadding,
     SignInFailed,
+    SignsIn,
     VerifiesDeposits,
     drive,
     resume,
@@ -231,8 +232,7 @@ def check_requests(case: AdapterCase) -> None:
             assert TARGET.fullmatch(request.target), f"{request.target!r} is not absolute"
             assert not _tells(request, PAGE_TOKEN), "it tells the token of the payment's page"
             assert all(HEADER_NAME.fullmatch(name) for name, _ in request.headers)
-            scope = provider.scope_of(request)
-            if scope is not None:
+            if isinstance(provider, SignsIn) and provider.scope_of(request) is not None:
                 assert request.value(b"authorization") is None, "a request has its own token"
 
 
@@ -347,6 +347,8 @@ def check_sign_in(case: AdapterCase) -> None:
     """Check that a sign-in without a usable response fails without a secret, and that tokens are
     not rejected early."""
     provider = case.open_adapter()
+    if not isinstance(provider, SignsIn):
+        return
     assert not provider.rejects_token(HttpResponse(200, (), b"{}"))
     provider.scope_of(HttpRequest("GET", b"https://elsewhere.example/"))
     echo = " ".join(_secrets(case)).encode()
@@ -444,8 +446,9 @@ def _conversations_apart(
         if isinstance(provider, ReversesPayments):
             yield provider.reverse(reversal, paid, now=APART)
             yield provider.poll_reversal(reversal, paid, now=APART)
-    for scope in sorted(_scopes(case, provider)):
-        yield provider.sign_in(scope, now=APART)
+    if isinstance(provider, SignsIn):
+        for scope in sorted(_scopes(case, provider)):
+            yield provider.sign_in(scope, now=APART)
     if isinstance(provider, VerifiesDeposits):
         yield provider.verify_deposit(_claim(case), now=APART)
     if isinstance(provider, ChecksAccount):
@@ -556,6 +559,8 @@ def _check_report(
 
 
 def _scopes(case: AdapterCase, provider: Provider) -> set[str]:
+    if not isinstance(provider, SignsIn):
+        return set()
     found = set()
     for transaction in _transactions(case, provider):
         requests = _submission(case, provider, transaction)
@@ -564,7 +569,7 @@ def _scopes(case: AdapterCase, provider: Provider) -> set[str]:
     return {each for each in found if each is not None}
 
 
-def _sign_in(provider: Provider, scope: str, outcome: HttpResponse | ExchangeFailed) -> AccessToken:
+def _sign_in(provider: SignsIn, scope: str, outcome: HttpResponse | ExchangeFailed) -> AccessToken:
     conversation = provider.sign_in(scope, now=NOW)
     step = resume(conversation)
     while not isinstance(step, Finished):
@@ -574,7 +579,7 @@ def _sign_in(provider: Provider, scope: str, outcome: HttpResponse | ExchangeFai
 
 
 def _check_sign_in_failure(
-    case: AdapterCase, provider: Provider, scope: str, response: HttpResponse
+    case: AdapterCase, provider: SignsIn, scope: str, response: HttpResponse
 ) -> None:
     try:
         _sign_in(provider, scope, response)

@@ -93,8 +93,6 @@ from mmo_sansio.providers import (
     ReversalHinted,
     ReversalOperation,
     ReversalReports,
-    SignIn,
-    SignInFailed,
     Span,
     Stage,
     Type,
@@ -172,18 +170,6 @@ class PawapayProvider:
     def payer_hosts(self) -> Sequence[str]:
         """The hosts of the pages at which payers approve."""
         return self.account.payer_hosts
-
-    def scope_of(self, request: HttpRequest) -> None:
-        """Return None: the API token comes from the settings, and each request has it from the
-        beginning."""
-
-    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
-        """Raise SignInFailed, as there is nothing to sign in to."""
-        raise SignInFailed("pawaPay gives no tokens; the API token comes from its dashboard.")
-
-    def rejects_token(self, response: HttpResponse) -> bool:
-        """Return False: there is no other token to try."""
-        return False
 
     def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Request a deposit by the payer, or a pay-out. An amount that the market does not take is

@@ -32,6 +32,9 @@ CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
 RECEIPT_CHARACTERS_MAX: Final = 200
 
+FREE_TEXTS: Final = frozenset({"customerMessage", "failureMessage"})
+"""The members that have words for people."""
+
 PENDING_STATUSES: Final = frozenset(
     {"ACCEPTED", "SUBMITTED", "ENQUEUED", "PROCESSING", "IN_RECONCILIATION"}
 )
@@ -150,7 +153,7 @@ class FailureReason:
 def parse_json(body: bytes) -> dict[str, Any]:
     """Return the JSON object in a body, each number as its text. Raises ValueError for any other
     body."""
-    return parse_json_object(body, number=str)
+    return parse_json_object(body, number=str, free_texts=FREE_TEXTS)
 
 
 def named_id(document: Mapping[str, Any], operation: Operation) -> str | None:

@@ -33,6 +33,7 @@ from mmo_provider_wave.wire import (
     Payout,
     Session,
     Unclear,
+    parse_body,
     parse_document,
     parse_list,
     parse_refusal,
@@ -78,8 +79,6 @@ from mmo_sansio.providers import (
     ReversalConversation,
     ReversalOperation,
     ReversalReports,
-    SignIn,
-    SignInFailed,
     Span,
     Stage,
     Type,
@@ -88,7 +87,6 @@ from mmo_sansio.providers import (
     object_member,
     operation_key,
     parse_balance,
-    parse_json,
     return_url,
     stored_text,
     text_member,
@@ -142,17 +140,6 @@ class WaveProvider:
     @property
     def payer_hosts(self) -> Collection[str]:
         return self.account.payer_hosts
-
-    def scope_of(self, request: HttpRequest) -> None:
-        """Return None: the key comes from the settings, and each request has it."""
-
-    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
-        """Raise SignInFailed, as there is nothing to sign in to."""
-        raise SignInFailed("Wave gives no tokens; the API key comes from its portal.")
-
-    def rejects_token(self, response: HttpResponse) -> bool:
-        """Return False: there is no other key to try."""
-        return False
 
     def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Create a session for a payer, or send a pay-out."""
@@ -289,7 +276,7 @@ class WaveProvider:
         try:
             if is_signed:
                 verify(request, self.account.webhook_secrets)
-            event = parse_json(request.body, number=str)
+            event = parse_body(request.body)
             kind, data = text_member(event, "type"), object_member(event, "data")
             reference = text_member(data, "client_reference")
         except ValueError:

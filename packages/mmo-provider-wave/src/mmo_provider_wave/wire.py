@@ -29,6 +29,19 @@ from mmo_sansio.providers import (
 CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
 
+FREE_TEXTS: Final = frozenset(
+    {
+        "business_name",
+        "counterparty_name",
+        "error_message",
+        "message",
+        "msg",
+        "name",
+        "payment_reason",
+    }
+)
+"""The members that have words for people, and people's names."""
+
 SUCCEEDED: Final = "succeeded"
 """The status of a payment, and of a pay-out, whose money has moved."""
 
@@ -147,12 +160,18 @@ def international_number(msisdn: str) -> str:
     return f"+{msisdn.removeprefix('+')}"
 
 
+def parse_body(body: bytes) -> Mapping[str, Any]:
+    """Return the JSON object in a body, each number as its text. Raises ValueError for any other
+    body."""
+    return parse_json(body, number=str, free_texts=FREE_TEXTS)
+
+
 def parse_document(response: HttpResponse) -> Mapping[str, Any]:
     """Return the JSON object in an answer of 200. Raises Unclear for any other."""
     if response.status != 200:
         raise Unclear(f"Wave answered {response.status}.")
     try:
-        return parse_json(response.body, number=str)
+        return parse_body(response.body)
     except ValueError as error:
         raise Unclear(f"Wave's answer can't be read: {error}.") from None
 
@@ -210,7 +229,7 @@ def parse_refusal(body: bytes) -> Refusal | None:
     """Return Wave's refusal in the body of an answer; None where it holds none, as what a proxy
     answers, which says nothing."""
     try:
-        document = parse_json(body)
+        document = parse_body(body)
         document = object_member(document, "error") or document
         code = _cut(document, "code", CODE_CHARACTERS_MAX)
         code = code or _cut(document, "error_code", CODE_CHARACTERS_MAX)

@@ -243,16 +243,6 @@ class Provider(Protocol):
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """Return the operations that it offers, and how each behaves."""
 
-    def scope_of(self, request: HttpRequest) -> str | None:
-        """Return the name of the access token that this request needs; None: no token. A provider
-        with several products may give a token for each."""
-
-    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
-        """Get the token of this scope, one that `scope_of` returned."""
-
-    def rejects_token(self, response: HttpResponse) -> bool:
-        """Tell whether this response rejects the token, so that nothing was done: usually a 401."""
-
     def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Submit the payment. A transaction is submitted once (S6)."""
 
@@ -266,6 +256,22 @@ class Provider(Protocol):
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response to a notification: `accepted` once its content is durable or, for the
         validation of a deposit, that it is acceptable; never raises for bad input."""
+
+
+@runtime_checkable
+class SignsIn(Protocol):
+    """Represents a provider that gives access tokens for credentials. One whose requests have a key
+    of the settings from the beginning is none."""
+
+    def scope_of(self, request: HttpRequest) -> str | None:
+        """Return the name of the access token that this request needs; None: no token. A provider
+        with several products may give a token for each."""
+
+    def sign_in(self, scope: str, *, now: Moment) -> SignIn:
+        """Get the token of this scope, one that `scope_of` returned."""
+
+    def rejects_token(self, response: HttpResponse) -> bool:
+        """Tell whether this response rejects the token, so that nothing was done: usually a 401."""
 
 
 @runtime_checkable

@@ -69,6 +69,7 @@ class RedactingProvider:
     """The same in UTF-8."""
     _shortest_octets: int = field(init=False, default=0)
     """How many the shortest of them has."""
+    _signer: interface.SignsIn | None = field(init=False)
     _judge: interface.JudgesAnswers | None = field(init=False)
     _guard: interface.AuthenticatesNotifications | None = field(init=False)
     _locker: interface.LocksCredentials | None = field(init=False)
@@ -81,6 +82,7 @@ class RedactingProvider:
         self._find_long_secrets()
 
         adapter = self.adapter
+        self._signer = adapter if isinstance(adapter, interface.SignsIn) else None
         self._judge = adapter if isinstance(adapter, interface.JudgesAnswers) else None
         self._guard = adapter if isinstance(adapter, interface.AuthenticatesNotifications) else None
         self._locker = adapter if isinstance(adapter, interface.LocksCredentials) else None
@@ -98,12 +100,15 @@ class RedactingProvider:
         return self.adapter.operations
 
     def scope_of(self, request: HttpRequest) -> str | None:
-        return self.adapter.scope_of(request)
+        """Return the adapter's; an adapter that cannot sign in has no tokens."""
+        return None if self._signer is None else self._signer.scope_of(request)
 
     def sign_in(self, scope: str, *, now: Moment) -> interface.SignIn:
-        """Sign in as the adapter does; the token is a secret from then on."""
+        """Sign in as the adapter does, which must be able to; the token is a secret from then
+        on."""
+        assert self._signer is not None
         try:
-            token: interface.AccessToken = yield from self.adapter.sign_in(scope, now=now)
+            token: interface.AccessToken = yield from self._signer.sign_in(scope, now=now)
         except interface.SignInFailed as failure:
             raise interface.SignInFailed(
                 self.redact(failure.reason), status=failure.status
@@ -113,7 +118,7 @@ class RedactingProvider:
         return token
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        return self.adapter.rejects_token(response)
+        return self._signer is not None and self._signer.rejects_token(response)
 
     def submit(self, transaction: Transaction, *, now: Moment) -> interface.Conversation:
         """Submit as the adapter does, with redacted responses and report."""

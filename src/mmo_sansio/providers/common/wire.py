@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,11 +25,10 @@ FREE_TEXTS: Final = frozenset(
         *("FirstName", "MiddleName", "LastName", "sender", "organizationname"),
         *("payeeNote", "payerMessage"),  # MTN MoMo
         "message",  # Airtel Money
-        "failureMessage",  # pawaPay
     )
 )
-"""The members that operators fill with texts for people, and with people's names. M-Pesa's results
-have names also as the `Value` beside a `Key` that ends in NAMED."""
+"""The members that the gateway's own operators fill with texts for people, and with people's names.
+M-Pesa's results have names also as the `Value` beside a `Key` that ends in NAMED."""
 
 NAMED: Final = "Name"
 _UNSTORABLE: Final = re.compile("[\\x00\\ud800-\\udfff]")
@@ -43,12 +42,19 @@ def to_json(document: Mapping[str, Any]) -> bytes:
     return _to_json_text(document).encode()
 
 
-def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> dict[str, Any]:
+def parse_json(
+    body: bytes,
+    *,
+    number: Callable[[str], Any] | None = None,
+    free_texts: Collection[str] = FREE_TEXTS,
+) -> dict[str, Any]:
     """Return the JSON object in a body; the function makes numbers from their text. Raises
     ValueError for any other body, for one that can be read in two ways (RFC 8259 section 4: two
-    members of one name), for one with too much structure, and for text that no store can hold,
-    unless it stands in FREE_TEXTS, which decide nothing. A byte order mark in front is ignored (RFC
-    8259 section 8.1)."""
+    members of one name), for one with too much structure, and for text that no store can hold.
+
+    Such text loses only what can't be held where its member is one of `free_texts`, which an
+    operator fills with words for people, and no adapter decides by. A byte order mark in front is
+    ignored (RFC 8259 section 8.1)."""
     excess = structure_error(body)
     if excess is not None:
         raise ValueError(excess)
@@ -56,7 +62,7 @@ def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> di
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
     if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
-        _replace_in_free_texts(document)
+        _replace_in_free_texts(document, free_texts)
         if b"\\u0000" in json.dumps(document).encode():
             raise ValueError("it holds U+0000")
         to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
@@ -85,20 +91,20 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def _replace_in_free_texts(value: Any) -> None:
+def _replace_in_free_texts(value: Any, free_texts: Collection[str]) -> None:
     """Replace what no store can hold by U+FFFD: an emoji that an operator has cut in two makes no
     plain success unreadable."""
     if isinstance(value, list):
         for each in value:
-            _replace_in_free_texts(each)
+            _replace_in_free_texts(each, free_texts)
     elif isinstance(value, dict):
         is_name = str(value.get("Key", "")).endswith(NAMED)
         for name, member in value.items():
-            is_free = name in FREE_TEXTS or (name == "Value" and is_name)
+            is_free = name in free_texts or (name == "Value" and is_name)
             if is_free and isinstance(member, str):
                 value[name] = _UNSTORABLE.sub("\ufffd", member)
             else:
-                _replace_in_free_texts(member)
+                _replace_in_free_texts(member, free_texts)
 
 
 @lru_cache(maxsize=16)

@@ -34,7 +34,6 @@ from mmo_sansio.providers.common.interface import (
     PaymentReports,
     ReversalConversation,
     ReversalReports,
-    SignIn,
 )
 from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
@@ -111,17 +110,6 @@ class SandboxProvider:
         lenient."""
         takes_whole_units = currency in WHOLE_UNIT_CURRENCIES and not self.is_lenient
         return 0 if takes_whole_units else decimals_of(currency)
-
-    def scope_of(self, request: HttpRequest) -> None:
-        """Return None: the operator cannot be reached from outside, so it needs no token."""
-
-    def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
-        """Never called, as no request has a scope."""
-        raise AssertionError(scope)
-
-    def rejects_token(self, response: HttpResponse) -> bool:
-        """Return False: no token is needed."""
-        return False
 
     def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Ask the operator to simulate the order's scenario."""

@@ -30,6 +30,7 @@ from mmo_sansio.providers.common.interface import (
     LocksCredentials,
     Provider,
     SignInFailed,
+    SignsIn,
     resume,
 )
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
@@ -143,6 +144,7 @@ class ProviderAccount:
     send_question: SendRequest | None = field(default=None, repr=False)
     """Sends what moves no money; None: as all other requests."""
     _token_slots: defaultdict[str, _TokenSlot] = Factory(lambda: defaultdict(_TokenSlot))
+    _signer: SignsIn | None = field(init=False)
     _judge: JudgesAnswers | None = field(init=False)
     """The provider, where it can do that: asking costs more than most answers."""
     _submissions: _Lane = Factory(_Lane)
@@ -155,7 +157,9 @@ class ProviderAccount:
     `sign_ins`, the issued tokens; `sign_ins_failed`."""
 
     def __attrs_post_init__(self) -> None:
-        self._judge = self.provider if isinstance(self.provider, JudgesAnswers) else None
+        provider = self.provider
+        self._signer = provider if isinstance(provider, SignsIn) else None
+        self._judge = provider if isinstance(provider, JudgesAnswers) else None
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
@@ -175,18 +179,19 @@ class ProviderAccount:
         return await self._exchange(request, self._questions)
 
     async def _exchange(self, request: HttpRequest, lane: _Lane) -> HttpResponse:
-        scope = self.provider.scope_of(request)
-        if scope is None:
+        signer = self._signer
+        scope = None if signer is None else signer.scope_of(request)
+        if signer is None or scope is None:
             return await self._send_through_breaker(request, lane)
-        token = await self._valid_token(scope)
+        token = await self._valid_token(signer, scope)
         answer = await self._send_through_breaker(_with_token(request, token), lane)
-        if not self.provider.rejects_token(answer):
+        if not signer.rejects_token(answer):
             return answer
         self._discard_token(scope, token)
-        token = await self._valid_token(scope)
+        token = await self._valid_token(signer, scope)
         return await self._send_through_breaker(_with_token(request, token), lane)
 
-    async def _valid_token(self, scope: str) -> AccessToken:
+    async def _valid_token(self, signer: SignsIn, scope: str) -> AccessToken:
         """Return a fresh token; one task signs in for all that wait."""
         slot = self._token_slots[scope]
         if slot.token is not None and slot.token.is_fresh(self.now().time):
@@ -206,11 +211,11 @@ class ProviderAccount:
                 if shared and shared.value != slot.refused and shared.is_fresh(self.now().time):
                     slot.token = shared
                 else:
-                    slot.token = await self._sign_in(scope, slot)
+                    slot.token = await self._sign_in(signer, scope, slot)
                 return slot.token
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
-    async def _sign_in(self, scope: str, slot: _TokenSlot) -> AccessToken:
+    async def _sign_in(self, signer: SignsIn, scope: str, slot: _TokenSlot) -> AccessToken:
         now, exchanges = self.now(), list[tuple[HttpRequest, HttpResponse]]()
 
         async def exchange(request: HttpRequest) -> HttpResponse:
@@ -219,7 +224,7 @@ class ProviderAccount:
             return answer
 
         try:
-            token = await drive_async(self.provider.sign_in(scope, now=now), exchange)
+            token = await drive_async(signer.sign_in(scope, now=now), exchange)
             self.counts["sign_ins"] += 1
             if self.shared_tokens is not None and len(exchanges) == 1:
                 await self.shared_tokens.keep(scope, *exchanges[0], now=now.time)

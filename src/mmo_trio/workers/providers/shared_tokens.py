@@ -17,6 +17,7 @@ from mmo_sansio.providers.common.interface import (
     Finished,
     Provider,
     SignInFailed,
+    SignsIn,
     resume,
 )
 from mmo_sansio.values.clock import Instant, Moment
@@ -40,10 +41,13 @@ class SharedTokens:
     async def read(self, scope: str) -> AccessToken | None:
         """Return the token that a process got last; None: there is none for these credentials, or
         the store fails."""
+        signer = self.provider
+        if not isinstance(signer, SignsIn):
+            return None
         try:
             for note in await self.store.provider_notes(NoteTopic.SIGN_IN):
                 if (note.provider, note.subject) == (self.provider.name, scope):
-                    sign_in = self.provider.sign_in(scope, now=Moment.at(note.at))
+                    sign_in = signer.sign_in(scope, now=Moment.at(note.at))
                     answer = self.keyring.unseal_secret(
                         _owner(next(sign_in)), b64decode(note.content)
                     )

@@ -78,6 +78,13 @@ def test_a_text_for_people_that_was_cut_makes_nothing_unreadable(name: str, text
         parse_json(body.replace(b'"code":"0', b'"code":"0' + text))
 
 
+def test_an_adapter_says_which_texts_of_its_operator_are_for_people() -> None:
+    body = b'{"words":"ok \\ud83d"}'
+    assert parse_json(body, free_texts={"words"}) == {"words": "ok \ufffd"}
+    with pytest.raises(ValueError):
+        parse_json(body)
+
+
 def test_a_name_in_a_parameter_that_was_cut_makes_nothing_unreadable() -> None:
     name = b'{"Key":"ReceiverPartyPublicName","Value":"254 JO\\ud83d"}'
     body = b'[%s,{"Key":"ReceiptNo","Value":"A"}]' % name

@@ -27,8 +27,8 @@ from mmo_sansio.providers.common.interface import (
     AccountState,
     Conversation,
     ExchangeFailed,
-    Provider,
     SignInFailed,
+    SignsIn,
     drive,
 )
 from mmo_sansio.providers.common.operations import (
@@ -215,7 +215,7 @@ def test_decimals_are_sent_only_where_there_are_some(amount: Money, text: str) -
 # Tokens.
 
 
-def a_token(provider: Provider, to: HttpResponse, scope: str = "collection") -> AccessToken:
+def a_token(provider: SignsIn, to: HttpResponse, scope: str = "collection") -> AccessToken:
     conversation = provider.sign_in(scope, now=Moment.at(NOW))
     next(conversation)
     with pytest.raises(StopIteration) as end:
