@@ -101,6 +101,29 @@ async def test_a_payer_goes_to_the_operators_page_and_comes_back(
         assert (await ask(each)).headers["location"] == redirect
 
 
+@pytest.mark.spec("W2", "W3")
+async def test_a_payer_comes_back_to_the_language_that_was_chosen(
+    running: Running, operator: ElsewhereOperator
+) -> None:
+    accepted = await running.merchant.accepted("web/payin")
+    plain = await ask(accepted["pageUrl"])
+    assert "set-cookie" not in plain.headers, "no language was chosen"
+    pressed = await press(f"{accepted['pageUrl']}?lang=fr")
+    cookie = pressed.headers["set-cookie"]
+    assert cookie.startswith("lang=fr; ")
+    assert {"Path=/pay", "HttpOnly", "SameSite=Lax"} <= set(cookie.split("; "))
+    await shown(f"{accepted['pageUrl']}?lang=fr", f"https://{HOST}/c/")
+
+    back = operator.returns[accepted["gatewayReference"]]
+    assert "fr" not in urlsplit(back).query
+    browser = {"Accept-Language": "en", "Cookie": cookie.partition(";")[0]}
+    returned = await ask(back, headers=browser)
+    page = f"{running.ready.pages}{returned.headers['location']}"
+    assert '<html lang="fr"' in text_of(await ask(page, headers={"Accept-Language": "en"}))
+    chosen_anew = text_of(await ask(page.replace("lang=fr", "lang=sw"), headers=browser))
+    assert '<html lang="sw"' in chosen_anew
+
+
 @pytest.mark.spec("W2", "S6")
 async def test_a_return_proves_nothing_and_causes_a_question(
     running: Running, operator: ElsewhereOperator

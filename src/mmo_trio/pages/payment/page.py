@@ -69,6 +69,10 @@ STREAMS_PER_PAGE_MAX = 5
 link."""
 
 LANGUAGE_PARAMETER = "lang"
+LANGUAGE_COOKIE = "lang"
+LANGUAGE_KEPT_S = 3600
+"""For how long a chosen language is kept for a payer who confirms at another page: from there the
+browser comes back to an address without it."""
 CODE_FIELD = "code"
 PRESSED_PARAMETER = "pressed"
 """Marks in the query that the browser comes from the button; see `_render_payment`."""
@@ -161,7 +165,8 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
         if typed is not None and (code := clean_code(typed)) is None:
             return Response("", 303, {"Location": _page_url(token, UNUSABLE_PARAMETER)})
         await context.submit(ConfirmPage(transaction.reference, code))
-        return Response("", 303, {"Location": _page_url(token, PRESSED_PARAMETER)})
+        response = Response("", 303, {"Location": _page_url(token, PRESSED_PARAMETER)})
+        return _keeping_language(response, context, transaction)
 
     @pages.route("/pay/<token>/back", methods=("GET", "POST"))
     async def come_back(token: str) -> Response:
@@ -247,7 +252,7 @@ async def _render_payment(
     now = context.now()
     is_elsewhere = transaction.order.provider in context.elsewhere
     variables = payment_variables(transaction, shop, texts, is_elsewhere=is_elsewhere, now=now)
-    return Response(
+    response = Response(
         await render_template(
             "payment.html",
             **variables,
@@ -261,6 +266,7 @@ async def _render_payment(
             refresh_s=SLOW_REFRESH_S if variables["standing"] in _SELDOM_REFRESHED else REFRESH_S,
         )
     )
+    return _keeping_language(response, context, transaction)
 
 
 def payment_variables(
@@ -451,17 +457,45 @@ def _page_url(token: str, mark: str | None = None) -> str:
 
 
 def _query_string(mark: str | None = None) -> str:
-    """Return the query of the page's own URLs, which keeps the chosen language without a cookie."""
+    """Return the query of the page's own URLs, which keeps the chosen language."""
     parameters = {}
-    if request.args.get(LANGUAGE_PARAMETER) in LANGUAGES:
-        parameters[LANGUAGE_PARAMETER] = request.args[LANGUAGE_PARAMETER]
+    if (language := _chosen_language()) is not None:
+        parameters[LANGUAGE_PARAMETER] = language
     if mark is not None:
         parameters[mark] = "1"
     return f"?{urlencode(parameters)}" if parameters else ""
 
 
 def _request_texts() -> PageTexts:
-    return choose_language(request.args.get(LANGUAGE_PARAMETER), request.accept_languages.values())
+    return choose_language(_chosen_language(), request.accept_languages.values())
+
+
+def _chosen_language() -> str | None:
+    """Return the language of the page's address, else the one that was chosen before the payer went
+    elsewhere; None: none was chosen."""
+    for language in (request.args.get(LANGUAGE_PARAMETER), request.cookies.get(LANGUAGE_COOKIE)):
+        if language in LANGUAGES:
+            return language
+    return None
+
+
+def _keeping_language(
+    response: Response, context: PagesContext, transaction: Transaction
+) -> Response:
+    """Return the response, with a cookie where the payer has chosen a language and confirms at
+    another page. It names the language only."""
+    language = request.args.get(LANGUAGE_PARAMETER, "")
+    if language in LANGUAGES and transaction.order.provider in context.elsewhere:
+        response.set_cookie(
+            LANGUAGE_COOKIE,
+            language,
+            max_age=LANGUAGE_KEPT_S,
+            path="/pay",
+            secure=context.public_url.startswith("https:"),
+            httponly=True,
+            samesite="Lax",
+        )
+    return response
 
 
 async def _events(
