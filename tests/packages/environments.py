@@ -29,12 +29,13 @@ class Environment:
     def python(self) -> str:
         return str(self.folder / "bin/python")
 
-    def run(self, *words: str, exit_code: int = 0) -> tuple[str, str]:
+    def run(self, *words: str, exit_code: int = 0, typed: str | None = None) -> tuple[str, str]:
         """Run a program of it, and return what it printed on both outputs."""
         command = [str(self.folder / "bin" / words[0]), *words[1:]]
         done = subprocess.run(
             command,
             capture_output=True,
+            input=typed,
             text=True,
             timeout=HANGS_AFTER_S,
             check=False,
