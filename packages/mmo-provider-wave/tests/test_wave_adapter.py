@@ -335,6 +335,8 @@ class TestSubmissions:
         [
             LOST,
             HttpResponse(400),
+            HttpResponse(400, (), b'{"error":"Bad Request"}'),
+            HttpResponse(400, (), b'{"error":["Bad Request"]}'),
             HttpResponse(401, (), b"<html>"),
             HttpResponse(401, (), b'{"code":"proxy"}'),
             HttpResponse(404, (), b'{"code":"not-found","message":"x"}'),

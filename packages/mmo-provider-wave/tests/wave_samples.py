@@ -1,5 +1,6 @@
-"""Provides an account with Wave, payments of it, and the examples of Wave's documentation, byte by
-byte."""
+"""Provides an account with Wave, payments of it, and bodies with the members of the documentation's
+examples; amounts, numbers, times and references are ours. `test_wave_documented` has the examples
+themselves."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mmo_provider_wave.codes import find_failure
+from mmo_provider_wave.codes import FAILURES, find_failure
 from mmo_sansio import ErrorCode, Instant, Money
 from mmo_sansio.providers import (
     HttpResponse,
@@ -230,9 +230,12 @@ def parse_refusal(body: bytes) -> Refusal | None:
     answers, which says nothing."""
     try:
         document = parse_body(body)
-        document = object_member(document, "error") or document
+        if isinstance(inner := document.get("error"), dict):
+            document = inner
         code = _cut(document, "code", CODE_CHARACTERS_MAX)
         code = code or _cut(document, "error_code", CODE_CHARACTERS_MAX)
+        if code is None and isinstance(inner, str) and inner in FAILURES:
+            code = inner  # One of the documentation's examples has it there.
         message = _cut(document, "message", MESSAGE_CHARACTERS_MAX)
         message = message or _cut(document, "error_message", MESSAGE_CHARACTERS_MAX)
     except ValueError:
