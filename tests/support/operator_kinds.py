@@ -60,9 +60,6 @@ class Operator:
     """In whole units."""
     confirms_elsewhere: bool = False
     """Whether payers approve at a page of the operator, or with a code of it."""
-    tells_of_payouts: bool = True
-    """Whether it notifies of pay-outs: one that is paid after its expiry is otherwise known by its
-    statement only."""
     pays_back_by: Type = Type.PAYIN
     """What is done with the merchant's own account from which money goes back."""
 
@@ -257,7 +254,6 @@ OPERATORS = {
         accounts={Type.PAYIN: "wallet", Type.PAYOUT: "wallet"},
         msisdns=SENEGALESE,
         confirms_elsewhere=True,
-        tells_of_payouts=False,
     ),
 }
 MPESA_WITH_PULL = evolve(

@@ -49,9 +49,6 @@ def check(world: World) -> None:
                 assert each.order.expires_at - asked_at <= HOUR, (
                     f"{each.reference} wasn't asked about"
                 )
-                if each.order.type is Type.PAYOUT and not world.operator.tells_of_payouts:
-                    world.tally["left to a statement"] += 1
-                    late.setdefault(each.reference, paid.get(each.reference, Decimal(0)))
         _check_payment(world, each, paid.get(each.reference), late.get(each.reference) or None)
     _check_deposits(world)
     _check_beside(world)

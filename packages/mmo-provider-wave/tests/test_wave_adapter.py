@@ -578,6 +578,7 @@ class TestPayouts:
         for report in (submitted(ok(PAYOUT), Type.PAYOUT), about_payout(PAYOUT)):
             assert isinstance(report, ProviderAccepted)
             assert report.provider_reference == "pt-185b5e4b8100c"
+            assert report.is_told_when_asked, "Wave sends no webhooks about pay-outs"
 
     def test_one_without_an_answer_is_searched(self) -> None:
         found = {"GET /payouts/search": ok(results(a_payout("succeeded")))}

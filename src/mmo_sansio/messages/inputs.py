@@ -198,6 +198,8 @@ class ProviderAccepted:
     """The code for the payer of a QR pay-in (Q1)."""
     payer_action: PayerAction | None = None
     """What the payer has to do elsewhere; None: nothing that this answer tells."""
+    is_told_when_asked: bool = False
+    """Whether the provider notifies of no result: it is asked on after the payment's expiry."""
     asked_at: Instant | None = None
     version: int | None = None
 

@@ -43,16 +43,17 @@ def answers_ended_poll(report: inputs.ProviderReport, hint: str | None) -> bool:
     """Tell whether nothing is left to ask about a payment that has ended.
 
     A question that a hint has caused is answered by a result only: the provider itself has said
-    that there is one. Without a hint any word about the payment is an answer."""
+    that there is one. Without a hint any word about the payment is an answer, but that of a
+    provider which has it and notifies of no result: nobody else would tell."""
     match report:
         case inputs.ProviderSucceeded() | inputs.ProviderFailed():
             return True
         case inputs.ProviderUnreachable():
             is_named = report.evidence is not None
             return is_named or (report.denies_payment and hint is None)
-        case (
-            inputs.ProviderAccepted() | inputs.ProviderNeverReceived() | inputs.ProviderCannotTell()
-        ):
+        case inputs.ProviderAccepted():
+            return hint is None and not report.is_told_when_asked
+        case inputs.ProviderNeverReceived() | inputs.ProviderCannotTell():
             return hint is None
         case _:
             assert_never(report)

@@ -451,6 +451,9 @@ class Progress:
     """What the payer has to do elsewhere, while the payment is pending; None: nothing."""
     is_said_paid: bool = False
     """Whether a hint has called it paid."""
+    is_told_when_asked: bool = False
+    """Whether its provider, which has it, notifies of no result: it is asked on after the
+    expiry."""
 
     @property
     def awaits_commit(self) -> bool:

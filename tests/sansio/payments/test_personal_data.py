@@ -80,6 +80,7 @@ KEPT_OF_PROGRESS = (
     *(
         "stage",
         "is_said_paid",
+        "is_told_when_asked",
         "version",
         "wake_at",
         "polls",

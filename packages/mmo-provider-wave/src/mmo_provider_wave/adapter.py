@@ -423,7 +423,7 @@ def _payout_report(about: PaymentReports, payout: Payout) -> ProviderReport:
         case "succeeded":
             return about.succeeded(payout.id, payout.amount)
         case "processing":
-            return about.accepted(payout.id)
+            return about.accepted(payout.id, is_told_when_asked=True)
         case "failed":
             failure = find_failure(payout.error_code)
             message = payout.error_message or failure.reason

@@ -129,10 +129,16 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
     known = input_.provider_reference or before.progress.provider_reference
     action = action_after(before, input_)
+    is_asked_on = before.progress.is_told_when_asked or input_.is_told_when_asked
     if before.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
         progress = before.progress
-        was_known = (progress.provider_reference, progress.denied_since, progress.payer_action)
-        if (known, None, action) == was_known:
+        was_known = (
+            progress.provider_reference,
+            progress.denied_since,
+            progress.payer_action,
+            progress.is_told_when_asked,
+        )
+        if (known, None, action, is_asked_on) == was_known:
             return ignore("Still pending.", before)
         after = advance(
             before,
@@ -141,6 +147,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
             provider_reference=known,
             denied_since=None,
             payer_action=action,
+            is_told_when_asked=is_asked_on,
         )
     else:
         at = _poll_at(before, input_.poll_after or poll_interval(0), now=now)
@@ -156,6 +163,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
             qr=before.progress.qr or input_.qr,
             denied_since=None,
             payer_action=action,
+            is_told_when_asked=is_asked_on,
         )
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
 

@@ -89,8 +89,9 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
 
 def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
     """Fail the payment. When a poll is overdue, as no gateway ran at its time, or there was none,
-    poll now: money that has moved meanwhile then goes to the suspense book (S5), as does what was
-    reported of a success and not confirmed."""
+    or its provider tells of a result only when asked, poll now: money that has moved meanwhile, or
+    will, then goes to the suspense book (S5), as does what was reported of a success and not
+    confirmed."""
     code, known = ErrorCode.TRANSACTION_EXPIRED, before.progress.evidence
     message = None if known is None else EXPIRED_WITH_RECEIPT
     expired = fail_payment(before, input_, code, Source.EXPIRY, now=now, message=message)
@@ -98,7 +99,7 @@ def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Dec
     if known is not None and not known.is_in_suspense:
         entries = (receipt_entry(before, known, now=now),)
     expired = evolve(expired, changes=(*expired.changes, *entries))
-    if not _lacks_poll(before):
+    if not (before.progress.is_told_when_asked or _lacks_poll(before)):
         return expired
     return evolve(expired, intents=(*expired.intents, PollEnded(before.reference, now.time)))
 

@@ -553,8 +553,10 @@ class PaymentReports:
         qr: QrCode | None = None,
         payer_action: PayerAction | None = None,
         poll_after: Span | None = None,
+        is_told_when_asked: bool = False,
     ) -> ProviderAccepted:
-        """Report that the provider has the payment, and has no result yet."""
+        """Report that the provider has the payment, and has no result yet. `is_told_when_asked`: it
+        notifies of none, so that it is asked on after the payment's expiry."""
         return ProviderAccepted(
             self.transaction.reference,
             self.provider,
@@ -563,6 +565,7 @@ class PaymentReports:
             poll_after,
             qr,
             payer_action,
+            is_told_when_asked,
             version=self.version,
         )
 

@@ -303,9 +303,9 @@ class MtnMomoProvider:
         )
         match response.status:
             case 202 | 409:
-                return about.accepted()
+                return self._accepted(about)
             case _ if reason.code == codes.ALREADY_EXISTS:
-                return about.accepted()
+                return self._accepted(about)
             case status if status == 429 or codes.refuses_account(status, reason.code):
                 return about.never_received()
             case 408:
@@ -361,6 +361,10 @@ class MtnMomoProvider:
             reason = f"An answer calls it paid, but {error}."
             return about.doubtfully_paid(reason, codes.SUCCESSFUL, wire.parse_receipt(document))
 
+    def _accepted(self, about: PaymentReports) -> ProviderReport:
+        """Report that MTN has a payment. Without an address for callbacks only polls tell more."""
+        return about.accepted(is_told_when_asked=self.account.hooks_url is None)
+
     def _parse_payment(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
         """Return the report from a payment. Raises ValueError for an invalid one."""
         if wire.text_member(document, "externalId") not in (None, about.transaction.reference):
@@ -374,13 +378,13 @@ class MtnMomoProvider:
             case "FAILED":
                 reason = wire.parse_reason(document)
                 if reason.code in codes.PENDING_REASONS:
-                    return about.accepted()
+                    return self._accepted(about)
                 code = codes.to_error_code(
                     reason.code, reason.message, about.transaction.order.type
                 )
                 return about.failed(code, reason.code, reason.message, receipt)
             case status if status in codes.PENDING_STATUSES:
-                return about.accepted()
+                return self._accepted(about)
             case _:
                 raise ValueError("its status is none that is known")
 

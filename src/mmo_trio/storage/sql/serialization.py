@@ -304,7 +304,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{progress.sent_version}"
         f",{_refusal(progress.refusal)}"
         f",{_payer_action(progress.payer_action)}"
-        f",{int(progress.is_said_paid)}]".encode("ascii")
+        f",{int(progress.is_said_paid)}"
+        f",{int(progress.is_told_when_asked)}]".encode("ascii")
     )
 
 
@@ -421,6 +422,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         refusal=_parse_refusal(row[24]),
         payer_action=_parse_payer_action(row[25]),
         is_said_paid=bool(row[26]),
+        is_told_when_asked=bool(row[27]),
     )
 
 

@@ -137,6 +137,7 @@ progresses = built(
     refusal=st.none()
     | st.builds(Refusal, st.sampled_from(ErrorCode), maybe_texts, maybe_texts, st.integers(1, 9)),
     is_said_paid=st.booleans(),
+    is_told_when_asked=st.booleans(),
 )
 transactions = st.builds(Transaction, orders, progresses)
 

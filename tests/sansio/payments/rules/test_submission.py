@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from mmo_sansio.messages.changes import (
     IntentConcluded,
@@ -366,6 +367,17 @@ def test_a_success_that_cannot_be_used_of_a_payment_that_has_failed_is_told_to_a
         told = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
         assert len(told) == entries
     assert answers_ended_poll(unreachable(evidence=DOUBTFUL), "hint")
+
+
+@pytest.mark.spec("S3", "S5")
+def test_one_of_which_only_questions_tell_is_asked_after_its_expiry_until_it_has_a_result() -> None:
+    told_when_asked = accepted(is_told_when_asked=True)
+    assert moved(WAITING, told_when_asked).is_told_when_asked
+    known = evolve(WAITING, progress=evolve(WAITING.progress, is_told_when_asked=True))
+    assert moved(known, accepted(provider_reference="PROV-2")).is_told_when_asked
+    assert answers_ended_poll(accepted(), None)
+    assert not answers_ended_poll(told_when_asked, None)
+    assert answers_ended_poll(failed(), None)
 
 
 def test_submissions_are_counted() -> None:

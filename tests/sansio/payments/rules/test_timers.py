@@ -204,5 +204,7 @@ def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends
     assert in_time.intents == (DeliverCallback(REFERENCE),)
     never_polled = woken(a_transaction(stage, wake_at=EXPIRES), now=EXPIRES)
     assert never_polled.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE, EXPIRES))
+    untold = a_transaction(stage, wake_at=EXPIRES, polls=1, is_told_when_asked=True)
+    assert woken(untold, now=EXPIRES).intents == never_polled.intents
     never_sent = woken(a_transaction(Stage.CREATED, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
     assert never_sent.intents == (DeliverCallback(REFERENCE),)

@@ -185,6 +185,15 @@ def test_a_submission_and_a_question_are_what_the_operator_documents(
     assert PROVIDER.scope_of(request) == PROVIDER.scope_of(question) == product
 
 
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("callbacks", ["true", "false"])
+def test_without_callbacks_only_questions_tell_what_became_of_a_payment(callbacks: str) -> None:
+    conversation = a_provider(callbacks=callbacks).submit(a_payment(), now=Moment.at(NOW))
+    report = drive(conversation, lambda _: HttpResponse(202))
+    assert isinstance(report, ProviderAccepted)
+    assert report.is_told_when_asked is (callbacks == "false")
+
+
 def test_an_account_without_callbacks_sends_no_empty_header() -> None:
     request = next(a_provider(callbacks="false").submit(a_payment(), now=Moment.at(NOW)))
     assert request.value(b"x-callback-url") is None
