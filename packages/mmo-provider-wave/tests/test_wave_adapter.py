@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from wave_samples import (
     API_KEY,
     CREATED_AT,
     EXPIRES_AT,
+    HOOKS_URL,
     INSUFFICIENT_FUNDS,
     LAUNCH_URL,
     MSISDN,
@@ -55,6 +57,7 @@ from mmo_sansio import (
     later,
 )
 from mmo_sansio.providers import (
+    AdapterContext,
     ExchangeFailed,
     HttpRequest,
     HttpResponse,
@@ -62,13 +65,21 @@ from mmo_sansio.providers import (
     OptionError,
     ProviderNeverReceived,
     ProviderReport,
+    SettingError,
     Span,
     Stage,
     Type,
     drive,
     earlier,
 )
-from mmo_sansio.testing import ADAPTER_CHECKS, REFERENCE, START, AdapterCase, AdapterCheck
+from mmo_sansio.testing import (
+    ADAPTER_CHECKS,
+    REFERENCE,
+    START,
+    AdapterCase,
+    AdapterCheck,
+    TransparentCiphers,
+)
 
 NOW = Moment(time=START, utc=CREATED_AT)
 """The moment at which the documentation's session is created; our own time is apart from it."""
@@ -159,6 +170,16 @@ class TestOptions:
         with pytest.raises(OptionError) as error:
             an_account(**options)
         assert error.value.key == key
+
+    def test_payment_pages_without_https_are_refused_as_wave_refuses_them(self) -> None:
+        for base_url, is_refused in (("https://api.wave.com", True), ("http://127.0.0.1:1", False)):
+            options = {"api_key": "key", "base_url": base_url}
+            context = AdapterContext(
+                HOOKS_URL, TransparentCiphers(), pages_url="http://pay.example"
+            )
+            with pytest.raises(SettingError) if is_refused else nullcontext() as refusal:
+                WAVE.open_adapter("wave", "Wave", options, context)
+            assert refusal is None or refusal.value.key == "gateway.hpp_url"
 
     def test_payers_are_sent_to_wave_or_to_a_simulator_on_this_machine(self) -> None:
         assert tuple(an_account().payer_hosts) == ("pay.wave.com",)

@@ -74,8 +74,12 @@ from mmo_sansio.providers.common.operations import (
     ReversalOperation,
     operation_key,
 )
-from mmo_sansio.providers.common.options import OptionError, Options
-from mmo_sansio.providers.common.payer_urls import SendsPayersAway, read_payer_hosts
+from mmo_sansio.providers.common.options import OptionError, Options, SettingError
+from mmo_sansio.providers.common.payer_urls import (
+    SendsPayersAway,
+    check_pages_url,
+    read_payer_hosts,
+)
 from mmo_sansio.providers.common.rehearsal import (
     AskAccount,
     AskAgain,
@@ -131,10 +135,10 @@ __all__ = [
     "Reversal", "ReversalAccepted", "ReversalCannotTell", "ReversalConversation", "ReversalFailed",
     "ReversalHinted", "ReversalNeverReceived", "ReversalOperation", "ReversalReport",
     "ReversalReports", "ReversalSucceeded", "ReversalUnreachable", "ReversesPayments", "RsaPadding",
-    "SendsPayersAway", "SignIn", "SignInFailed", "SignsIn", "Span", "Stage", "Type",
-    "UnmatchedNotified", "VerifiesDeposits", "account_step", "ask_all", "check_amount", "drive",
-    "earlier", "elapsed", "format_with_microseconds", "from_datetime", "make_qr_code",
-    "no_answer_finding", "object_member", "operation_key", "parse_balance", "parse_json",
-    "parse_number", "plain_amount", "read_payer_hosts", "read_qr_merchant", "return_url",
-    "steps_after", "stored_text", "text_member", "to_datetime", "to_json", "to_money",
+    "SendsPayersAway", "SettingError", "SignIn", "SignInFailed", "SignsIn", "Span", "Stage", "Type",
+    "UnmatchedNotified", "VerifiesDeposits", "account_step", "ask_all", "check_amount",
+    "check_pages_url", "drive", "earlier", "elapsed", "format_with_microseconds", "from_datetime",
+    "make_qr_code", "no_answer_finding", "object_member", "operation_key", "parse_balance",
+    "parse_json", "parse_number", "plain_amount", "read_payer_hosts", "read_qr_merchant",
+    "return_url", "steps_after", "stored_text", "text_member", "to_datetime", "to_json", "to_money",
 ]  # fmt: skip

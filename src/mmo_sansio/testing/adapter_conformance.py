@@ -42,6 +42,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import PUSH, OperationKey
 from mmo_sansio.providers.common.options import OptionError
+from mmo_sansio.providers.common.payer_urls import SendsPayersAway, payer_url_error
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import REFERENCE, START, a_party, a_transaction
 from mmo_sansio.testing.request_dates import named_days
@@ -383,6 +384,17 @@ def check_options(case: AdapterCase) -> None:
                 assert error.remedy
 
 
+def check_payer_hosts(case: AdapterCase) -> None:
+    """Check that an adapter that sends payers to pages of its operator names hosts, to which they
+    are sent by https."""
+    provider = case.open_adapter()
+    if not isinstance(provider, SendsPayersAway):
+        return
+    for host in provider.payer_hosts:
+        error = payer_url_error(f"https://{host.replace('*', 'any')}/", provider.payer_hosts)
+        assert error is None, f"{host!r} is no host: {error}"
+
+
 def check_secrets(case: AdapterCase) -> None:
     """Check that no secret is in a repr or in the message of an error (A5)."""
     secrets = _secrets(case)
@@ -407,6 +419,7 @@ ADAPTER_CHECKS: Final[tuple[AdapterCheck, ...]] = (
     check_times,
     check_sign_in,
     check_options,
+    check_payer_hosts,
     check_secrets,
 )
 """Every check, by itself."""

@@ -68,6 +68,7 @@ def _environment(settings: Settings) -> AccountEnvironment:
         KeyRing(bytes(MASTER_KEY_BYTES)),
         "https://hooks.invalid",
         settings.provider_kinds,
+        pages_url=settings.gateway.hpp_url or "",
     )
 
 

@@ -133,11 +133,8 @@ def _read_auth_type(options: Options) -> str:
 
 
 def _read_payer_hosts(options: Options) -> Sequence[str]:
-    hosts = read_payer_hosts(options)
-    if not hosts and options.optional_text("auth_type") == REDIRECT_AUTH:
-        remedy = 'Write the hosts of the operator\'s pages, payer_hosts = "pay.wave.com", say.'
-        raise OptionError("payer_hosts", "is missing.", remedy)
-    return hosts
+    sends_away = options.optional_text("auth_type") == REDIRECT_AUTH
+    return read_payer_hosts(options, is_required=sends_away)
 
 
 def _read_customer_message(options: Options) -> str | None:

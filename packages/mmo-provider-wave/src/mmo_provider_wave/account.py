@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
-from mmo_sansio.providers import OptionError, Options
+from mmo_sansio.providers import OptionError, Options, check_pages_url
 
 PRODUCTION_URL: Final = "https://api.wave.com"
 PAYER_HOST: Final = "pay.wave.com"
@@ -43,7 +43,8 @@ class WaveAccount:
 
 def read_account(options: Mapping[str, Any], *, pages_url: str) -> WaveAccount:
     """Return the account that the options describe. Raises OptionError for an option that is
-    unknown, missing or unusable."""
+    unknown, missing or unusable, and for payment pages without https: Wave refuses each session
+    then."""
     reader = Options(options)
     account = WaveAccount(
         base_url=reader.url("base_url", PRODUCTION_URL),
@@ -54,6 +55,7 @@ def read_account(options: Mapping[str, Any], *, pages_url: str) -> WaveAccount:
         restricts_payer=reader.boolean("restrict_payer", True),
     )
     reader.check_unknown()
+    check_pages_url(pages_url, account.base_url)
     return account
 
 

@@ -27,6 +27,11 @@ class OptionError(Exception):
         self.remedy = remedy
 
 
+class SettingError(OptionError):
+    """Raised for a setting of the gateway itself with which an account can't work; `key` is its
+    name, such as `gateway.hpp_url`."""
+
+
 def check_option_names(options: Iterable[str], known: Iterable[str]) -> None:
     """Raise OptionError for an option that is not among the known ones."""
     names = sorted(set(known))

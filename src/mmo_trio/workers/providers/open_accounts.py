@@ -14,7 +14,7 @@ from attrs import frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.balances import FloatWatch
 from mmo_sansio.providers.common.interface import Ciphers, Provider
-from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.providers.common.options import OptionError, Options, SettingError
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind, open_sandbox
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
@@ -247,6 +247,9 @@ def _list(
 
 
 def _raise_settings_error(section: ProviderSection, error: OptionError) -> NoReturn:
+    if isinstance(error, SettingError):
+        needed = f"{error.problem} The account provider.{section.name} needs that."
+        raise SettingsError(error.key, needed, error.remedy) from None
     where = f"provider.{section.name}.{error.key}"
     variable = provider_variable(section.name, error.key)
     raise SettingsError(f"{where} ({variable})", error.problem, error.remedy) from None

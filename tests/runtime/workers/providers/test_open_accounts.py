@@ -13,6 +13,7 @@ from attrs import evolve
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import Options
+from mmo_sansio.providers.common.payer_urls import check_pages_url
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant
@@ -156,6 +157,29 @@ def test_what_cannot_be_used_is_named(table: dict[str, Any], key: str, what: str
     assert what in caught.value.fault
     assert caught.value.remedy
     assert CANARY not in str(caught.value)
+
+
+def test_a_setting_of_the_gateway_that_an_account_can_not_work_with_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def open_demanding(
+        name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+    ) -> Provider:
+        check_pages_url(context.pages_url, "https://operator.example")
+        return SandboxProvider(name, title)
+
+    kinds = {"test": ProviderKind("Test", open_demanding, ())}
+    for pages_url, is_refused in (("", False), ("https://p.example", False), ("http://x", True)):
+        outside = evolve(OUTSIDE, provider_kinds=kinds, pages_url=pages_url)
+        monkeypatch.setitem(globals(), "OUTSIDE", outside)
+        if not is_refused:
+            opened(momo={})
+            continue
+        with pytest.raises(SettingsError) as caught:
+            opened(momo={})
+        assert caught.value.location == "gateway.hpp_url"
+        assert "provider.momo" in caught.value.fault
+        assert "https://" in caught.value.remedy
 
 
 @pytest.mark.spec("A5")
