@@ -4,6 +4,7 @@ gateway."""
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import os
 import re
@@ -22,6 +23,8 @@ from attrs import Factory, define
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
+from mmo_sansio.providers.registry import ProviderKind
+from mmo_sansio.testing import ADAPTER_CHECKS, AdapterCase, AdapterCheck
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
@@ -40,6 +43,29 @@ kind = "pesaplus"
 base_url = "{{operator}}"
 api_key_file = "{{folder}}/api-key"
 """
+
+
+PAGAQUI = f"""{SETTINGS_ON_A_FILE}
+[provider.pagaqui]
+kind = "pagaqui"
+base_url = "{{operator}}"
+api_key = "SECRET-api-key"
+payer_hosts = "{{hosts}}"
+"""
+PAGAQUI_BRAND = f"""
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{API_KEY}"]
+
+[[brand.method]]
+key = "{METHOD}"
+provider = "pagaqui"
+country = "KE"
+flows = ["web/payin"]
+limits.KES = {{ min = "1", max = "150000" }}
+"""
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 @define(eq=False)
@@ -71,12 +97,41 @@ class Pesaplus:
         return answer(200, {**found, "state": "paid", "receipt": "P-1"})
 
 
+@define(eq=False)
+class Pagaqui:
+    """A small operator whose payers approve at its page: who opens that has paid."""
+
+    origin: str = ""
+    checkouts: dict[str, dict[str, Any]] = Factory(dict)
+
+    async def admit(self, head: RequestHead, context: RequestContext) -> Admitted:
+        await trio.lowlevel.checkpoint()
+        return Admitted(64 * 1024, partial(self.respond, head))
+
+    async def respond(self, head: RequestHead, body: bytes) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        path = head.target.decode()
+        name = path.rpartition("/")[2]
+        if path.startswith("/page/"):
+            checkout = self.checkouts[name]
+            checkout |= {"state": "paid", "receipt": "Q-1"}
+            return HttpResponse(303, ((b"location", checkout["return_to"].encode()),))
+        if head.value(b"authorization") != b"Bearer SECRET-api-key":
+            return answer(401, {})
+        if head.method == "POST":
+            document = json.loads(body)
+            page = {"state": "open", "page": f"{self.origin}/page/{document['id']}"}
+            return answer(200, self.checkouts.setdefault(document["id"], {**document, **page}))
+        found = self.checkouts.get(name)
+        return answer(404, {"code": "no-such-checkout"}) if found is None else answer(200, found)
+
+
 def answer(status: int, document: dict[str, Any]) -> HttpResponse:
     return HttpResponse(status, (), json.dumps(document).encode())
 
 
 @asynccontextmanager
-async def operating(operator: Pesaplus) -> AsyncIterator[str]:
+async def operating(operator: Pesaplus | Pagaqui) -> AsyncIterator[str]:
     """Serve the operator: where it is reached."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
@@ -154,10 +209,59 @@ async def test_a_provider_of_another_package_serves_a_payment(tmp_path: Path) ->
     assert stored["transaction"]["providerReference"] == "P-1", stored
 
 
-def test_the_example_provider_is_the_code_of_the_page(root: Path) -> None:
+@pytest.mark.trio
+@pytest.mark.usefixtures("installed")
+@pytest.mark.spec("W1", "W2")
+async def test_a_provider_of_another_package_sends_a_payer_to_its_page_and_back(
+    tmp_path: Path,
+) -> None:
+    operator = Pagaqui()
+    create_master_key(tmp_path / "master.key")
+    brands, config = tmp_path / "brands.toml", tmp_path / "mmo.toml"
+    brands.write_text(PAGAQUI_BRAND)
+    async with operating(operator) as operator.origin:
+        for hosts, exit_code in (("", 2), ("127.0.0.1", 0)):
+            text = PAGAQUI.format(folder=tmp_path, operator=operator.origin, hosts=hosts)
+            config.write_text(text.replace('payer_hosts = ""', ""))
+            await mmo("check-config", "--config", config, exit_code=exit_code)
+        command = ("serve", "--config", config, "--brands", brands)
+        async with serving_process(*command, log=tmp_path / "log") as gateway:
+            merchant = Merchant(gateway.ready["api"], API_KEY, method=METHOD)
+            made = await merchant.accepted("web/payin")
+            await ask(made["pageUrl"], method="POST", headers=FORM, body=b"")
+            link = f"{operator.origin}/page/{made['gatewayReference']}"
+            with trio.fail_after(HANGS_AFTER_S):
+                while True:
+                    if f'href="{link}"' in (await ask(made["pageUrl"])).body.decode():
+                        break
+                    await trio.sleep(0.02)
+            back = (await ask(link)).headers["location"]
+            assert made["pageUrl"].rpartition("/")[2] not in back
+            assert (await ask(back)).status == 303
+            found = await merchant.ended(made["gatewayReference"])
+            assert (found["status"], found["providerReference"]) == ("success", "Q-1")
+
+
+@pytest.mark.parametrize("check", ADAPTER_CHECKS, ids=lambda check: check.__name__)
+def test_the_example_with_a_page_keeps_the_promises_of_every_adapter(
+    root: Path, monkeypatch: pytest.MonkeyPatch, check: AdapterCheck
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "examples/provider_package"))
+    kind: ProviderKind = importlib.import_module("mmo_pagaqui").PAGAQUI
+    options = {
+        "base_url": "https://api.pagaqui.example",
+        "api_key": "SECRET-api-key",
+        "payer_hosts": "pay.pagaqui.example *.pagaqui.example",
+    }
+    check(AdapterCase(kind, options))
+
+
+@pytest.mark.parametrize(("name", "section"), [("mmo_pesaplus", 0), ("mmo_pagaqui", 2)])
+def test_the_example_provider_is_the_code_of_the_page(root: Path, name: str, section: int) -> None:
     page = (root / "docs/internals/adding.md").read_text(encoding="utf-8")
-    module = (root / "examples/provider_package/mmo_pesaplus.py").read_text(encoding="utf-8")
-    imports, statements = parts("\n".join(BLOCK.findall(page)))
+    module = (root / f"examples/provider_package/{name}.py").read_text(encoding="utf-8")
+    text = page.partition("\n## 9. ")[section]
+    imports, statements = parts("\n".join(BLOCK.findall(text)))
     assert (imports, statements) == parts(module)
 
 

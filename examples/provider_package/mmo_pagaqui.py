@@ -1,0 +1,181 @@
+"""The operator Pagaqui, which does not exist and whose payers approve at its page, as a kind of
+provider; `docs/internals/adding.md` explains each part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from attrs import field, frozen
+
+from mmo_sansio import HOUR, MINUTE, SECOND, ErrorCode, Moment, Transaction
+from mmo_sansio.providers import (
+    WEB_PAYIN,
+    AdapterContext,
+    Conversation,
+    ExchangeFailed,
+    HttpRequest,
+    HttpResponse,
+    OpenUrl,
+    OperationKey,
+    Options,
+    PaymentReports,
+    ProviderHinted,
+    ProviderKind,
+    ProviderOperation,
+    ProviderReport,
+    Span,
+    UnmatchedNotified,
+    check_amount,
+    check_pages_url,
+    parse_json,
+    parse_number,
+    plain_amount,
+    read_payer_hosts,
+    return_url,
+    stored_text,
+    text_member,
+    to_json,
+    to_money,
+)
+
+OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
+    {
+        WEB_PAYIN: ProviderOperation(
+            is_idempotent=True,
+            can_be_polled=True,
+            not_found_is_final_after=MINUTE,
+            poll_intervals=(Span(5 * SECOND), Span(10 * SECOND), MINUTE, Span(10 * MINUTE), HOUR),
+        )
+    }
+)
+
+CODES: Mapping[str, ErrorCode] = MappingProxyType(
+    {
+        "cancelled": ErrorCode.USER_CANCELLED,
+        "expired": ErrorCode.USER_TIMEOUT,
+        "no-money": ErrorCode.USER_INSUFFICIENT_FUNDS,
+    }
+)
+
+FREE_TEXTS = frozenset({"message"})
+"""The members with words for people: a letter that was cut in two makes no answer unreadable."""
+
+REFERENCE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+
+
+@frozen
+class PagaquiProvider:
+    name: str
+    title: str
+    base_url: str
+    api_key: str = field(repr=False)
+    payer_hosts: tuple[str, ...]
+    """The hosts of the operator's pages: payers are sent to no other."""
+    pages_url: str
+
+    @property
+    def operations(self) -> Mapping[OperationKey, ProviderOperation]:
+        return OPERATIONS
+
+    def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
+        about, order = PaymentReports(transaction, self.name), transaction.order
+        document = {
+            "id": order.gateway_reference,
+            "amount": plain_amount(order.requested),
+            "currency": order.requested.currency,
+            "return_to": return_url(self.pages_url, order),
+        }
+        try:
+            answer = yield self._request("POST", "", to_json(document))
+        except ExchangeFailed as failure:
+            return about.unanswered(failure)
+        return self._read(about, answer)
+
+    def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
+        about, progress = PaymentReports(transaction, self.name), transaction.progress
+        try:
+            answer = yield self._request("GET", f"/{transaction.reference}")
+        except ExchangeFailed as failure:
+            return about.unreachable(failure.reason)
+        if answer.status == 404 and b'"no-such-checkout"' in answer.body:
+            begun = progress.submitted_at
+            if begun is not None and OPERATIONS[WEB_PAYIN].is_not_found_final(begun, now=now.time):
+                return about.never_received()
+            return about.unreachable("It is not found, and may be too new for that.")
+        return self._read(about, answer)
+
+    def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
+        content = stored_text(request.body)
+        try:
+            reference = text_member(parse_json(request.body, free_texts=FREE_TEXTS), "id") or ""
+        except ValueError:
+            reference = ""
+        if REFERENCE.fullmatch(reference) is None:
+            return UnmatchedNotified(self.name, content)
+        return ProviderHinted(reference, self.name, content)
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        return HttpResponse(200 if accepted else 503)
+
+    def _read(self, about: PaymentReports, answer: HttpResponse) -> ProviderReport:
+        if answer.status != 200:
+            return about.unreachable(f"It answered {answer.status}.")
+        try:
+            document = parse_json(answer.body, free_texts=FREE_TEXTS)
+            if text_member(document, "id") != about.transaction.reference:
+                raise ValueError("it is about another payment")
+            return self._report(about, document)
+        except (ValueError, KeyError) as error:
+            return about.unreachable(f"An answer can't be used: {type(error).__name__}.")
+
+    def _report(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
+        match text_member(document, "state"):
+            case "open":
+                page = text_member(document, "page")
+                return about.accepted(payer_action=None if page is None else OpenUrl(page))
+            case "paid":
+                amount = check_amount(parse_number(text_member(document, "amount") or ""))
+                final = to_money(amount, text_member(document, "currency") or "")
+                return about.succeeded(text_member(document, "receipt"), final)
+            case "failed":
+                native, message = text_member(document, "code"), text_member(document, "message")
+                code = CODES.get(native or "", ErrorCode.TRANSACTION_DECLINED)
+                return about.failed(code, native, message)
+            case _:
+                raise ValueError("its state is none that is known")
+
+    def _request(self, method: str, tail: str, body: bytes = b"") -> HttpRequest:
+        key = (b"authorization", f"Bearer {self.api_key}".encode())
+        content = ((b"content-type", b"application/json"),) if body else ()
+        target = f"{self.base_url}/v1/checkouts{tail}".encode()
+        return HttpRequest(method, target, (key, *content), body)
+
+
+def open_pagaqui(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> PagaquiProvider:
+    reader = Options(options)
+    account = PagaquiProvider(
+        name,
+        title,
+        reader.url("base_url"),
+        reader.text("api_key"),
+        read_payer_hosts(reader, is_required=True),
+        context.pages_url,
+    )
+    reader.check_unknown()
+    check_pages_url(context.pages_url, account.base_url)
+    return account
+
+
+PAGAQUI = ProviderKind(
+    "Pagaqui",
+    open_pagaqui,
+    ("base_url", "payer_hosts"),
+    ("api_key",),
+    production_hosts=("api.pagaqui.example",),
+    confirms_elsewhere=lambda options: True,
+)
