@@ -39,6 +39,10 @@ limits.{currency} = {{ min = "1", max = "150000" }}
 """
 
 
+PAGES_URL = "https://pay.example"
+"""The address of payment pages that are behind a proxy, which isn't there."""
+
+
 @frozen
 class Market:
     """Describes the payments of one market."""
@@ -129,14 +133,26 @@ class OperatorGateway:
 
 @asynccontextmanager
 async def run_operator_gateway(
-    directory: Path, *, kind: str, simulator: Simulator, market: Market, options: Mapping[str, str]
+    directory: Path,
+    *,
+    kind: str,
+    simulator: Simulator,
+    market: Market,
+    options: Mapping[str, str],
+    confirms_elsewhere: bool = False,
 ) -> AsyncIterator[OperatorGateway]:
     """Run the simulator and a gateway with an account of this kind, called `operator`. The
-    account's base_url is the simulator's, whose clock `OperatorGateway.advance` moves."""
+    account's base_url is the simulator's, whose clock `OperatorGateway.advance` moves.
+    `confirms_elsewhere`: its payers approve at a page of the operator, or with a code of it, and
+    the payment pages have the address PAGES_URL."""
     async with run_simulator(simulator) as played:
         account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}
-        brands = BRANDS.format(
+        written = BRANDS
+        if confirms_elsewhere:
+            environment["MMO_GATEWAY_HPP_URL"] = PAGES_URL
+            written = BRANDS.replace('"direct/payin", ', "")
+        brands = written.format(
             key=API_KEY,
             method=METHOD,
             name="operator",

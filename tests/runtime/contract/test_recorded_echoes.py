@@ -1,8 +1,10 @@
 """Recordings of operators that say back whatever they hear, made by a gateway that serves: none
-names a secret, a token, a number or a person, in any encoding."""
+names a secret, a token, a number or a person, in any encoding, nor what opens a payer's page or
+stands for a payer's code."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,6 @@ import trio
 from mmo_sansio.messages.replies import ReversalApplied
 from mmo_sansio.messages.reversals import RequestReversal
 from mmo_sansio.values.clock import MINUTE, Span, later
-from mmo_sansio.values.model import Operation
 from mmo_sansio.values.reversals import ReversalState
 from mmo_simulators.operators.registry import ACCOUNT_OPTIONS
 from mmo_trio.brands.keyring import KeyRing
@@ -28,23 +29,35 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.providers.account_notes import seal_recording_key
 from tests.support import airtel_account as airtel_stage
 from tests.support.echoing_simulator import EchoingSimulator
-from tests.support.merchant import TIMEOUT_S
-from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
+from tests.support.merchant import TIMEOUT_S, ask
+from tests.support.operator_gateway import (
+    FORM,
+    PAGES_URL,
+    Market,
+    OperatorGateway,
+    run_operator_gateway,
+)
 from tests.support.operator_kinds import OPERATORS
 from tests.support.private_texts import decoded_forms
 from tests.support.provider_packages import package_paths
 from tests.support.simulated_accounts import account_options, mpesa_options
 
-DIRECT = [name for name, each in OPERATORS.items() if Operation.DIRECT_PAYIN in each.operations]
-"""The operators of which a payment needs no page."""
+CODE = "123456"
+"""What payers type who were asked for a code."""
+LINK = re.compile(r'href="(http://127\.0\.0\.1:[0-9]+/(?:c|approve)/[^"]+)"')
 PEOPLE = ("Wanjiku Kamau", "wanjiku@example.com")
 OPTIONS = {
     "airtel": airtel_stage.options(""),
     "mtn": account_options("mtn", market="mtnuganda"),
     "pawapay": account_options("pawapay"),
+    "pawapay, page": account_options(
+        "pawapay", market="WAVE_SEN", auth_type="REDIRECT_AUTH", payer_hosts="127.0.0.1"
+    ),
+    "pawapay, code": account_options("pawapay", market="ORANGE_BFA", auth_type="PREAUTH"),
+    "wave": account_options("wave"),
 }
 SECRETS = (
-    *("api_token", "client_secret", "pin"),
+    *("api_key", "api_token", "client_secret", "pin", "webhook_secret"),
     *("consumer_key", "consumer_secret", "initiator_password", "passkey"),
     *(
         f"{product}_{key}"
@@ -53,8 +66,13 @@ SECRETS = (
     ),
 )
 """The options that are secret, of all kinds."""
-PORTALS = {"airtel": "collection", "pawapay": "merchant"}
-"""Where an operator is told our address in its portal, and not in each request."""
+PORTALS = {
+    "airtel": ("collection", "callback_url"),
+    "pawapay": ("merchant", "callback_url"),
+    "wave": ("merchant", "webhook_url"),
+}
+"""Where an operator is told our address in its portal, and not in each request: the account, and
+how it calls the address."""
 
 
 def options_of(name: str, simulator: Any) -> dict[str, str]:
@@ -88,6 +106,33 @@ async def ended(operated: OperatorGateway, reference: str) -> Mapping[str, Any]:
             await trio.sleep(0.05)
 
 
+async def paid(operated: OperatorGateway, *, confirms_elsewhere: bool) -> tuple[str, list[str]]:
+    """Have a payer pay: the payment, and what of its page nobody may learn."""
+    if not confirms_elsewhere:
+        return await operated.pay(), []
+    market = operated.market
+    accepted = await operated.running.merchant.accepted(
+        "web/payin",
+        msisdn=market.msisdn,
+        country=market.country,
+        amount={"value": 150, "currency": market.currency},
+    )
+    url = accepted["pageUrl"].replace(PAGES_URL, operated.running.ready.pages)
+    await ask(url, method="POST", headers=FORM, body=b"")
+    private = [url.rpartition("/")[2]]
+    with trio.fail_after(TIMEOUT_S):
+        while True:
+            page = html.unescape((await ask(url)).body.decode())
+            if 'name="code"' in page:
+                await ask(url, method="POST", headers=FORM, body=f"code={CODE}".encode())
+                return accepted["gatewayReference"], [*private, CODE]
+            if (link := LINK.search(page)) is not None:
+                said = await ask(link[1], method="POST", headers=FORM, body=b"decision=approve")
+                back = said.headers["location"].removesuffix("/back")
+                return accepted["gatewayReference"], [*private, back.rpartition(".")[2]]
+            await operated.advance(3)
+
+
 async def money_back(operated: OperatorGateway, store: Store, reference: str) -> None:
     """Return once all of a payment has gone back."""
     asked = RequestReversal(reference, "acme", None, "Paid twice.", "amina", needs_approval=False)
@@ -101,7 +146,7 @@ async def money_back(operated: OperatorGateway, store: Store, reference: str) ->
             await trio.sleep(0.05)
 
 
-async def begin_recording(operated: OperatorGateway, store: Store) -> None:
+async def begin_recording(operated: OperatorGateway, store: Store, operation: str) -> None:
     """Have the gateway record, as `mmo providers record` does, and wait until it does."""
     keyring = KeyRing(*load_master_keys(operated.running.directory / "master.key"))
     sealed = seal_recording_key(keyring, "operator", bytes(16))
@@ -111,7 +156,7 @@ async def begin_recording(operated: OperatorGateway, store: Store) -> None:
     )
     with trio.fail_after(TIMEOUT_S):
         while not await recorded_lines(store):
-            await ended(operated, await operated.pay())
+            await ended(operated, await operated.pay(operation))
             await trio.sleep(0.3)
 
 
@@ -126,11 +171,12 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.spec("A5")
-@pytest.mark.parametrize("name", DIRECT)
+@pytest.mark.parametrize("name", OPERATORS)
 async def test_no_recording_of_an_operator_that_says_everything_back_names_anything_private(
     tmp_path: Path, packages: None, name: str
 ) -> None:
-    operator = OPERATORS[name]
+    operator, simulated = OPERATORS[name], name.partition(",")[0]
+    is_elsewhere = operator.confirms_elsewhere
     simulator = operator.open()[1]
     options = options_of(name, simulator)
     msisdn = operator.msisdns[0].removeprefix("+")
@@ -138,21 +184,21 @@ async def test_no_recording_of_an_operator_that_says_everything_back_names_anyth
     async with (
         run_operator_gateway(
             tmp_path,
-            kind=ACCOUNT_OPTIONS[name]["kind"],
+            kind=ACCOUNT_OPTIONS[simulated]["kind"],
             simulator=echoing,
             market=Market(operator.country, operator.currency, msisdn),
             options=options,
+            confirms_elsewhere=is_elsewhere,
         ) as operated,
         operated.running.storage.open_for_admin() as store,
     ):
-        if name in PORTALS:
-            simulator.open_accounts(
-                [{"account": PORTALS[name], "callback_url": operated.hook_url()}]
-            )
-        await begin_recording(operated, store)
-        paid = await operated.pay()
-        assert (await ended(operated, paid))["status"] == "success"
-        await money_back(operated, store, paid)
+        if simulated in PORTALS:
+            account, address = PORTALS[simulated]
+            simulator.open_accounts([{"account": account, address: operated.hook_url()}])
+        await begin_recording(operated, store, "direct/payout" if is_elsewhere else "direct/payin")
+        reference, of_page = await paid(operated, confirms_elsewhere=is_elsewhere)
+        assert (await ended(operated, reference))["status"] == "success"
+        await money_back(operated, store, reference)
         paid_out = await operated.pay("direct/payout")
         assert (await ended(operated, paid_out))["status"] == "success"
         lines = await lines_until(store, paid_out)
@@ -163,7 +209,7 @@ async def test_no_recording_of_an_operator_that_says_everything_back_names_anyth
     submitted = {json.loads(line)["target"].rpartition("/")[2] for line in lines}
     assert any(each in submitted for each in ("refund", "refunds", "request")), submitted
     secrets = [value for key, value in options.items() if key in SECRETS]
-    private = [*secrets, *echoing.tokens, *PEOPLE, msisdn[3:], hook_token]
+    private = [*secrets, *echoing.tokens, *PEOPLE, *of_page, msisdn[3:], hook_token]
     for line in lines:
         for shown in decoded_forms(line):
             for text in private:

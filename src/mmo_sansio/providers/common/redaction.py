@@ -25,6 +25,7 @@ from mmo_sansio.providers.common.operations import (
 from mmo_sansio.providers.common.payer_urls import SendsPayersAway
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import DepositClaim, Transaction
+from mmo_sansio.values.payer_actions import EnterCode
 from mmo_sansio.values.reversals import Reversal
 
 REDACTED: Final = "[secret]"
@@ -38,6 +39,9 @@ of an amount: it is removed as a word only, and only from text for people."""
 
 REMEMBERED_TOKENS_MAX: Final = 16
 """How many access tokens are remembered: those in use, and some earlier ones."""
+
+REMEMBERED_CODES_MAX: Final = 64
+"""How many codes of payers are remembered: each is used once, and soon."""
 
 DEPTH_MAX: Final = 4
 
@@ -63,6 +67,8 @@ class RedactingProvider:
     """Whether no money moves by the account."""
     _secrets: tuple[str, ...] = field(init=False, repr=False)
     _tokens: deque[str] = field(init=False, repr=False, default=Factory(deque))
+    _codes: deque[str] = field(init=False, repr=False, default=Factory(deque))
+    """What payers have typed who were asked for a code."""
     _long_secrets: tuple[str, ...] = field(init=False, repr=False)
     """Those of both that are removed wherever they appear."""
     _long_octets: tuple[bytes, ...] = field(init=False, repr=False)
@@ -79,6 +85,7 @@ class RedactingProvider:
         known = {*find_secrets(self.adapter), *filter(None, self.declared)}
         self._secrets = tuple(sorted(known, key=len, reverse=True))
         self._tokens = deque(maxlen=REMEMBERED_TOKENS_MAX)
+        self._codes = deque(maxlen=REMEMBERED_CODES_MAX)
         self._find_long_secrets()
 
         adapter = self.adapter
@@ -122,6 +129,7 @@ class RedactingProvider:
 
     def submit(self, transaction: Transaction, *, now: Moment) -> interface.Conversation:
         """Submit as the adapter does, with redacted responses and report."""
+        self._remember_code(transaction)
         return self._redact_conversation(self.adapter.submit(transaction, now=now))
 
     def poll(self, transaction: Transaction, *, now: Moment) -> interface.Conversation:
@@ -132,6 +140,7 @@ class RedactingProvider:
         """Commit as the adapter does; one that cannot is polled."""
         if not isinstance(self.adapter, interface.CommitsPayments):
             return self.poll(transaction, now=now)
+        self._remember_code(transaction)
         return self._redact_conversation(self.adapter.commit(transaction, now=now))
 
     @property
@@ -272,15 +281,27 @@ class RedactingProvider:
         return body
 
     def redact(self, text: str) -> str:
-        """Remove all secrets and access tokens, plain or encoded, from text for people."""
+        """Remove all secrets and access tokens, plain or encoded, and the codes that payers have
+        given, from text for people."""
         text = self._redact_long_secrets(text)
         for mark, form, decode in _ENCODINGS:
             if mark in text:
                 text = form.sub(partial(self._redact_encoded, mark, decode), text)
-        for secret in (*self._secrets, *self._tokens):
-            if len(secret) < LONG_SECRET_CHARACTERS:
-                text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", REDACTED, text)
+        short = [
+            secret
+            for secret in (*self._secrets, *self._tokens)
+            if len(secret) < LONG_SECRET_CHARACTERS
+        ]
+        for word in (*short, *self._codes):
+            text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", REDACTED, text)
         return text
+
+    def _remember_code(self, transaction: Transaction) -> None:
+        """Remember what a payer has typed: a long one may be part of an id, so it is removed as a
+        word only."""
+        asked = transaction.progress.payer_action
+        if isinstance(asked, EnterCode) and asked.code and asked.code not in self._codes:
+            self._codes.append(asked.code)
 
     def _redact_long_secrets(self, text: str) -> str:
         for secret in self._long_secrets:

@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderHinted, UnmatchedNotified
@@ -15,7 +16,8 @@ from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.testing import START, a_transaction
 from mmo_sansio.values.clock import Moment
-from mmo_sansio.values.model import Type
+from mmo_sansio.values.model import Stage, Type
+from mmo_sansio.values.payer_actions import EnterCode
 
 KEY = "the-subscription-key-1"
 USER_KEY = "the-key-of-the-api-user"
@@ -125,6 +127,21 @@ def test_a_short_access_token_is_hidden_as_a_word_and_spoils_no_response() -> No
     )
     assert isinstance(refused, ProviderFailed)
     assert refused.native_message == f"The token {REDACTED} is not for 2100 EUR"
+
+
+@pytest.mark.spec("A5")
+def test_the_code_of_a_payer_is_removed_as_a_word() -> None:
+    provider, payment = a_provider(), a_transaction(Stage.SUBMITTING, submitted_at=START)
+    given = EnterCode((), code="65432109")
+    payment = evolve(payment, progress=evolve(payment.progress, payer_action=given))
+    body = json.dumps(
+        {"code": "NOT_ALLOWED", "message": "The code 65432109 is not of AB65432109"}
+    ).encode()
+    refused = drive(
+        provider.submit(payment, now=Moment.at(START)), lambda _: HttpResponse(400, (), body)
+    )
+    assert isinstance(refused, ProviderFailed)
+    assert refused.native_message == f"The code {REDACTED} is not of AB65432109"
 
 
 def test_a_refused_sign_in_names_no_secret() -> None:
