@@ -10,6 +10,7 @@ tests."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
@@ -42,6 +43,14 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import PUSH, OperationKey
 from mmo_sansio.providers.common.options import OptionError
+from mmo_sansio.providers.common.payees import (
+    NAME_CHARACTERS_MAX,
+    NamesPayees,
+    PayeeNamed,
+    PayeePredicted,
+    PayeeUnanswered,
+    PayeeUnknown,
+)
 from mmo_sansio.providers.common.payer_urls import SendsPayersAway, payer_url_error
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import REFERENCE, START, a_party, a_transaction
@@ -71,6 +80,13 @@ UNREADABLE_BODIES: Final = (
 )
 """Bodies that no operator sends on purpose: empty, in another format, of another shape, nested too
 deeply."""
+
+HOSTILE_NAMES: Final = (
+    *("Jane\nDoe", "\x1b[31mJane", "Jane\u202eeoD", "Jane\x00Doe", "\ud800Jane", "\t \r\n"),
+    *("<script>alert(1)</script>", "=HYPERLINK(1)", "x" * 10_240, "Ja**", "\u0300" * 5_000),
+)
+"""Names of accounts as they may be told: with controls of terminals and of the direction of
+writing, with code, and far too long."""
 
 AMBIGUOUS_STATUSES: Final = (200, 302, 500, 502, 503, 504)
 """Statuses that, with a meaningless body, leave the outcome of a submission open."""
@@ -311,6 +327,52 @@ def check_reversals(case: AdapterCase) -> None:
                 assert not (sent and is_decided), f"{outcome!r} came to {report}"
 
 
+def check_payees(case: AdapterCase) -> None:
+    """Check that a question about a payee submits nothing, tells nothing of an answer that can't be
+    used, and that a name is fit to be shown, whatever the operator writes."""
+    provider = case.open_adapter()
+    if not isinstance(provider, NamesPayees):
+        return
+    submissions = {
+        (each.method, each.target)
+        for transaction in _transactions(case, provider)
+        for each in _submission(case, provider, transaction)
+        if _moves(each)
+    }
+    for outcome in (UNSENT, *ambiguous_outcomes()):
+        sent: list[HttpRequest] = []
+        inquiry = provider.ask_payee(case.msisdn, "Jane Doe", now=NOW)
+        report = drive(inquiry, answer_with(case, outcome, sent))
+        assert isinstance(report, PayeeUnanswered), f"{outcome!r} came to {report}"
+        assert report.provider == NAME
+        assert not [each for each in sent if (each.method, each.target) in submissions]
+        assert all(TARGET.fullmatch(each.target) for each in sent), "a target is not absolute"
+
+    for text in HOSTILE_NAMES:
+        for named in _with_every_member(text):
+            answer = HttpResponse(200, (), json.dumps(named).encode())
+            inquiry = provider.ask_payee(case.msisdn, "", now=NOW)
+            report = drive(inquiry, answer_with(case, answer))
+            assert not isinstance(report, PayeeUnknown), f"{text[:40]!r} hides an account"
+            shown = ""
+            if isinstance(report, PayeeNamed):
+                shown = report.name
+            if isinstance(report, PayeePredicted):
+                shown = report.operator
+            assert shown.isprintable(), f"{text[:40]!r} is shown as {shown!r}"
+            assert len(shown) <= NAME_CHARACTERS_MAX, "a name is too long to be shown"
+
+
+def _with_every_member(text: str) -> Iterator[dict[str, Any]]:
+    """Yield answers with this name under the members that operators use for one, plain and within
+    `data`."""
+    names = dict.fromkeys(
+        ("name", "given_name", "family_name", "first_name", "last_name", "provider"), text
+    )
+    yield names
+    yield {"data": names, "status": {"success": True, "code": "200"}}
+
+
 def check_notifications(case: AdapterCase) -> None:
     """Check that a notification without proof of its origin is a hint at most, and that none
     raises."""
@@ -415,6 +477,7 @@ ADAPTER_CHECKS: Final[tuple[AdapterCheck, ...]] = (
     check_unsent_submission,
     check_polls,
     check_reversals,
+    check_payees,
     check_notifications,
     check_times,
     check_sign_in,
@@ -470,6 +533,8 @@ def _conversations_apart(
         yield provider.ask_availability(now=APART)
     if isinstance(provider, ReportsBalances):
         yield provider.ask_balances(now=APART)
+    if isinstance(provider, NamesPayees):
+        yield provider.ask_payee(case.msisdn, "", now=APART)
 
 
 def _requests_of(

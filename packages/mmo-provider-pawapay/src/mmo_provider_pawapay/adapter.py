@@ -83,6 +83,11 @@ from mmo_sansio.providers import (
     HttpResponse,
     OpenUrl,
     OperationKey,
+    PayeeInquiry,
+    PayeePredicted,
+    PayeeReport,
+    PayeeUnanswered,
+    PayeeUnknown,
     PaymentReports,
     ProviderHinted,
     ProviderNotification,
@@ -100,10 +105,14 @@ from mmo_sansio.providers import (
     ask_all,
     object_member,
     operation_key,
+    plain_name,
     return_url,
     stored_text,
     text_member,
+    to_json,
 )
+
+PREDICTION: Final = "/v2/predict-provider"
 
 COMPLETED: Final = "COMPLETED"
 """The status of a payment that was paid."""
@@ -282,6 +291,16 @@ class PawapayProvider:
             )
         )
 
+    def ask_payee(self, msisdn: str, name: str, *, now: Moment | Instant) -> PayeeInquiry:
+        """Ask of which operator the number probably is: pawaPay tells no names."""
+        body = to_json({"phoneNumber": msisdn.removeprefix("+")})
+        headers = (*self._token, (b"content-type", b"application/json"))
+        try:
+            answer = yield HttpRequest("POST", self._target(PREDICTION), headers, body)
+        except ExchangeFailed as failure:
+            return PayeeUnanswered(self.name, failure.reason)
+        return _prediction(self.name, self.account.market, msisdn, answer)
+
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """The refunds of deposits."""
@@ -458,6 +477,25 @@ class PawapayProvider:
             return ((b"content-type", b"application/json"),)
         signed_path = f"{urlsplit(self.account.base_url).path}{path}"
         return signed_headers(key, "POST", self.account.authority, signed_path, body, now=now)
+
+
+def _prediction(provider: str, market: str, msisdn: str, response: HttpResponse) -> PayeeReport:
+    """Return what the answer to a prediction tells. pawaPay writes the number back, cleaned: a
+    prediction for another one is none."""
+    try:
+        document = parse_json(response.body)
+        is_clear = response.status < 500
+        if is_clear and parse_failure(document).code == "INVALID_PHONE_NUMBER":
+            return PayeeUnknown(provider)
+        if response.status != 200:
+            return PayeeUnanswered(provider, f"A question was answered {response.status}.")
+        predicted = text_member(document, "provider")
+        number = text_member(document, "phoneNumber")
+    except ValueError:
+        return PayeeUnanswered(provider, "An answer can't be read.")
+    if predicted is None or number not in (None, msisdn.removeprefix("+")):
+        return PayeeUnanswered(provider, "An answer is about another number, or names no operator.")
+    return PayeePredicted(provider, plain_name(predicted), predicted == market)
 
 
 def open_pawapay(

@@ -48,6 +48,7 @@ from mmo_sansio.providers.common.operations import (
     ReversalOperation,
     operation_key,
 )
+from mmo_sansio.providers.common.payees import PayeeInquiry, PayeeUnanswered
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, parse_token_lifetime
 from mmo_sansio.values.clock import (
     HOUR,
@@ -270,6 +271,17 @@ class AirtelMoneyProvider:
                 (AccountBalance(self.name, WALLET, amount, now.time, self.account.pin is not None),)
             )
         return BalanceReport()
+
+    def ask_payee(self, msisdn: str, name: str, *, now: Moment | Instant) -> PayeeInquiry:
+        """Make a user enquiry."""
+        try:
+            request = wire.user_request(self.account, msisdn)
+            answer = yield request
+        except wire.ForeignNumberError as fault:
+            return PayeeUnanswered(self.name, str(fault))
+        except ExchangeFailed as failure:
+            return PayeeUnanswered(self.name, failure.reason)
+        return results.payee_report(self.name, wire.national_number(self.account, msisdn), answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
         """Return a hint: a callback only causes a poll."""

@@ -165,6 +165,10 @@ ROUTER: tuple[AirtelCode, ...] = (
 )
 """Codes of the router in front of the products, and old codes."""
 
+UNKNOWN_USER = frozenset({"DP02200000002", "DP02100000002", "ESB000033", "ESB000036"})
+"""Codes of a user enquiry about a number without an account. `DP02200000000`, a failed enquiry, is
+none: two public clients take it for either."""
+
 ACCOUNT_REFUSALS = frozenset(
     {
         "DP00800001010",

@@ -35,6 +35,12 @@ from mmo_sansio.providers.common.interface import (
     ReversalReports,
 )
 from mmo_sansio.providers.common.operations import ProviderOperation, ReversalOperation
+from mmo_sansio.providers.common.payees import (
+    PayeeReport,
+    PayeeUnanswered,
+    PayeeUnknown,
+    payee_named,
+)
 from mmo_sansio.providers.common.wire import parse_json, stored_text
 from mmo_sansio.values.clock import HOUR, Instant
 from mmo_sansio.values.error_codes import ErrorCode
@@ -308,6 +314,22 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
             )
     shown = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
     return about.unreachable(f"Airtel Money answered {status} with {shown} to a refund.")
+
+
+def payee_report(provider: str, number: str, response: HttpResponse) -> PayeeReport:
+    """Return what the answer to a user enquiry about this national number tells. What it names
+    counts only where the enquiry was successful, and of no other number."""
+    answer = wire.parse_response(response)
+    if answer.code in codes.UNKNOWN_USER and not codes.is_inconclusive_status(response.status):
+        return PayeeUnknown(provider)
+    if response.status != 200 or answer.success is not True:
+        return PayeeUnanswered(provider, f"A question was answered {response.status}.")
+    data = wire.object_member(parse_json(response.body, number=str), "data")
+    told = (wire.text_member(data, "msisdn") or "").lstrip("+0")
+    if told.isdecimal() and not told.endswith(number.lstrip("0")):
+        return PayeeUnanswered(provider, "An answer is about another number.")
+    names = (data.get("first_name"), data.get("last_name"))
+    return payee_named(provider, *names, is_barred=data.get("is_barred"))
 
 
 def account_finding(

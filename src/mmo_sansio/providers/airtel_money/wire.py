@@ -88,6 +88,12 @@ def balance_request(account: AirtelAccount) -> HttpRequest:
     return HttpRequest("GET", _target(account, "/standard/v1/users/balance"), _headers(account))
 
 
+def user_request(account: AirtelAccount, msisdn: str) -> HttpRequest:
+    """Ask who has an account with this number. Raises ForeignNumberError."""
+    path = f"/standard/v1/users/{national_number(account, msisdn)}"
+    return HttpRequest("GET", _target(account, path), _headers(account))
+
+
 def needs_key(account: AirtelAccount, order: Order) -> bool:
     return account.signs_collections if order.type is Type.PAYIN else True
 

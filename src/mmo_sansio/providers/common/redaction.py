@@ -22,6 +22,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     ReversalOperation,
 )
+from mmo_sansio.providers.common.payees import NamesPayees, PayeeInquiry
 from mmo_sansio.providers.common.payer_urls import SendsPayersAway
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import DepositClaim, Transaction
@@ -177,6 +178,11 @@ class RedactingProvider:
         if not isinstance(self.adapter, ReportsBalances):
             return BalanceReport()
         return (yield from self._redact_conversation(self.adapter.ask_balances(now=now)))
+
+    def ask_payee(self, msisdn: str, name: str, *, now: Moment) -> PayeeInquiry:
+        """Ask as the adapter does, which must be able to, with redacted responses and report."""
+        assert isinstance(self.adapter, NamesPayees)
+        return self._redact_conversation(self.adapter.ask_payee(msisdn, name, now=now))
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:

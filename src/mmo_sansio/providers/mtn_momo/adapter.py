@@ -64,6 +64,13 @@ from mmo_sansio.providers.common.operations import (
     ReversalOperation,
     operation_key,
 )
+from mmo_sansio.providers.common.payees import (
+    PayeeInquiry,
+    PayeeReport,
+    PayeeUnanswered,
+    PayeeUnknown,
+    payee_named,
+)
 from mmo_sansio.providers.common.wire import (
     parse_token_lifetime,
     plain_amount,
@@ -247,6 +254,17 @@ class MtnMomoProvider:
             id=reference_id(reversal.id),
             now=now.time,
         )
+
+    def ask_payee(self, msisdn: str, name: str, *, now: Moment | Instant) -> PayeeInquiry:
+        """Ask for the basic user information, which needs no consent of the account's holder."""
+        product = self.account.disbursement or self.account.collection
+        assert product is not None, "an account without any product is refused"
+        path = f"accountholder/msisdn/{msisdn.removeprefix('+')}/basicuserinfo"
+        try:
+            answer = yield self._question(product, path)
+        except ExchangeFailed as failure:
+            return PayeeUnanswered(self.name, failure.reason)
+        return payee_report(self.name, answer)
 
     def check_account(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask with each product about a payment that does not exist, and for the balance."""
@@ -472,6 +490,21 @@ def parse_notification(
 def _reference_in_path(target: bytes) -> str | None:
     last = target.partition(b"?")[0].rsplit(b"/", 1)[-1].decode("ascii", "replace")
     return last if _REFERENCE.fullmatch(last) else None
+
+
+def payee_report(provider: str, response: HttpResponse) -> PayeeReport:
+    """Return what the answer to a question for basic user information tells. Of all that it has
+    only the name is read. A 404 without MTN's own code may come from a proxy."""
+    if response.status == 404 and wire.parse_error_body(response.body).code in codes.UNKNOWN_HOLDER:
+        return PayeeUnknown(provider)
+    if response.status != 200:
+        return PayeeUnanswered(provider, f"A question was answered {response.status}.")
+    try:
+        document = wire.parse_json(response.body)
+    except ValueError:
+        return PayeeUnanswered(provider, "An answer can't be read.")
+    parts = [document.get("given_name"), document.get("family_name")]
+    return payee_named(provider, *(parts if any(parts) else [document.get("name")]))
 
 
 _REFUSALS: Final[Mapping[int, str]] = MappingProxyType(

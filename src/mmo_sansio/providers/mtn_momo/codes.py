@@ -88,6 +88,9 @@ RESOURCE_NOT_FOUND: Final = "RESOURCE_NOT_FOUND"
 NOT_FOUND_CODES: Final = frozenset({RESOURCE_NOT_FOUND, "TRANSACTION_NOT_FOUND"})
 """The code in a 404 to a poll: no such X-Reference-Id. A 404 without it proves nothing."""
 
+UNKNOWN_HOLDER: Final = frozenset({RESOURCE_NOT_FOUND, "PAYEE_NOT_FOUND", "PAYER_NOT_FOUND"})
+"""The codes in a 404 to a question for the name behind a number."""
+
 INCONCLUSIVE_REASONS: Final = frozenset({"INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"})
 """Codes in a 5xx to a submission, which may have been accepted."""
 

@@ -4,11 +4,12 @@
     GET  /v2/deposits/{id}, ...                      its status
     GET  /v2/active-conf, /v2/availability           what the account may do, and what works
     GET  /v2/wallet-balances, /v2/public-key/http    the account's money, the key of callbacks
+    POST /v2/predict-provider                        of which provider a number probably is
     GET, POST /approve/{id}                          the operator's page, where its payers approve
 
 Numbers of the operator's own sandbox mean what they mean there (`markets`); any other has a wallet.
-A fault is planned `at` deposit, payout or refund (a submission), ask (a status) or account (all
-else)."""
+A fault is planned `at` deposit, payout or refund (a submission), ask (a status), predict or account
+(all else)."""
 
 from __future__ import annotations
 
@@ -52,6 +53,7 @@ from mmo_simulators.operators.pawapay.request_checks import (
     parse_amount,
     parse_party,
     parse_submission,
+    predict_provider,
 )
 from mmo_simulators.operators.pawapay.signatures import (
     CALLBACK_KEY_ID,
@@ -367,6 +369,9 @@ class PawapaySimulator:
         ]
         return json_response(200, {"balances": balances})
 
+    def _predict_provider(self, call: SimulatedCall) -> HttpResponse:
+        return predict_provider(call.request)
+
     def _public_keys(self, call: SimulatedCall) -> HttpResponse:
         pem = self.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         return json_response(200, [{"id": CALLBACK_KEY_ID, "key": pem.decode()}])
@@ -480,6 +485,7 @@ ROUTES: Final[tuple[SimulatedRoute[PawapayHandler], ...]] = (
         for path, each in _OPERATIONS.items()
     ),
     SimulatedRoute("account", "GET", "/v2/active-conf", PawapaySimulator._active_configuration),
+    SimulatedRoute("predict", "POST", "/v2/predict-provider", PawapaySimulator._predict_provider),
     SimulatedRoute("account", "GET", "/v2/availability", PawapaySimulator._availability),
     SimulatedRoute("account", "GET", "/v2/wallet-balances", PawapaySimulator._wallet_balances),
     SimulatedRoute("account", "GET", "/v2/public-key/http", PawapaySimulator._public_keys),

@@ -164,6 +164,38 @@ def parse_amount(
     return amount
 
 
+def predict_provider(request: HttpRequest) -> HttpResponse:
+    """Answer of which provider the number in a request probably is: the one whose test numbers
+    begin alike for longest. Raises Rejected for a request without a number."""
+    try:
+        told = parse_json_object(request.body).get("phoneNumber")
+    except ValueError:
+        raise Rejected("INVALID_INPUT", "We are unable to parse the body of the request.") from None
+    if not isinstance(told, str):
+        raise Rejected("MISSING_PARAMETER", "The parameter 'phoneNumber' is missing.")
+    number = re.sub(r"[^0-9]", "", told)
+    fitting = [
+        (_alike(number, provider.numbers), provider.code, country.code)
+        for country, provider in PROVIDERS.values()
+        if re.fullmatch(rf"{country.prefix}[0-9]{{7,12}}", number, re.ASCII)
+    ]
+    if not fitting:
+        words = "The phone number seems to be invalid."
+        reason = {"failureCode": "INVALID_PHONE_NUMBER", "failureMessage": words}
+        return json_response(400, {"failureReason": reason})
+    _, code, country_code = max(fitting)
+    found = {"country": country_code, "provider": code, "phoneNumber": number}
+    return json_response(200, found)
+
+
+def _alike(number: str, other: str) -> int:
+    """Return how many digits two numbers have in common from the first on."""
+    return next(
+        (place for place, (one, two) in enumerate(zip(number, other, strict=False)) if one != two),
+        min(len(number), len(other)),
+    )
+
+
 def check_code(document: Mapping[str, Any], provider: SimulatedProvider) -> None:
     """Raise Rejected for a deposit without the code that this provider needs."""
     needs_code = provider.authorisation is Authorisation.PREAUTH

@@ -667,6 +667,27 @@ def test_the_active_configuration_names_limits_decimals_and_state() -> None:
     assert len(merchant.ask("GET", "/v2/active-conf")["countries"]) == len(COUNTRIES)
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        ("+260 763-456789", "MTN_MOMO_ZMB"),
+        ("260973456789", "AIRTEL_OAPI_ZMB"),
+        ("250783456789", "MTN_MOMO_RWA"),
+    ],
+)
+def test_a_provider_is_predicted_by_a_numbers_digits(number: str, expected: str) -> None:
+    told = a_merchant().ask("POST", "/v2/predict-provider", {"phoneNumber": number})
+    digits = number.replace("+", "").replace(" ", "").replace("-", "")
+    assert told == {"country": expected[-3:], "provider": expected, "phoneNumber": digits}
+
+
+def test_no_provider_is_predicted_for_a_number_of_no_country() -> None:
+    answer = a_merchant().send("POST", "/v2/predict-provider", {"phoneNumber": "123"})
+    assert answer.status == 400
+    reason = json.loads(answer.body)["failureReason"]
+    assert reason["failureCode"] == "INVALID_PHONE_NUMBER"
+
+
 # Faults.
 
 
