@@ -9,6 +9,7 @@ from attrs import Factory, define
 
 from mmo_sansio.api.extensions import OperationState, methods_response
 from mmo_sansio.api.incoming import requests
+from mmo_sansio.api.incoming.payee_question import PayeeQuestion
 from mmo_sansio.api.incoming.query_string import RecordsRequest, ReversalsRequest
 from mmo_sansio.api.incoming.requests import (
     ApiRoute,
@@ -106,6 +107,8 @@ class SimulatedApi:
                 )
             case ReversalsRequest() as reversals:
                 return page_response(self.reversed_page, reversals, self.settings)
+            case PayeeQuestion():
+                raise AssertionError("this gateway tells no payees")
             case other:
                 assert_never(other)
 

@@ -1,5 +1,5 @@
 """Writes what merchants read beside the specification, below `/extensions/v1`: the methods of their
-brand, and their payments of which money was asked back."""
+brand, their payments of which money was asked back, and whose account is behind a number."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Status, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.payees import (
+    PayeeCompared,
+    PayeeNamed,
+    PayeePredicted,
+    PayeeReport,
+    outcome_of,
+)
 from mmo_sansio.values.reversals import Reversal
 
 _json_string: Final = json.encoder.encode_basestring
@@ -108,6 +115,29 @@ def reversed_payment_object(reversed: ReversedPayment) -> bytes:
         f',"changedAt":"{format_with_microseconds(changed_at)}"'
         f',"reversals":[{",".join(_reversal_objects(reversed.reversals))}]}}'
     ).encode()
+
+
+def payee_response(method: Method, msisdn: str, report: PayeeReport) -> HttpResponse:
+    """Return what is known of the account behind a number; what is not known is null. It is for the
+    merchant alone, so nothing on the way may keep it."""
+    told: dict[str, object] = dict.fromkeys(
+        ("name", "isMasked", "isBarred", "matches", "operator", "isServed")
+    )
+    match report:
+        case PayeeNamed():
+            told |= {
+                "name": report.name,
+                "isMasked": report.is_masked,
+                "isBarred": report.is_barred,
+            }
+        case PayeeCompared():
+            told["matches"] = report.matches
+        case PayeePredicted():
+            told |= {"operator": report.operator, "isServed": report.is_served}
+    about = {"method": method.key, "country": method.country, "msisdn": msisdn}
+    body = json.dumps({**about, "outcome": outcome_of(report), **told}, ensure_ascii=False)
+    headers = (*JSON_HEADERS, (b"cache-control", b"no-store"))
+    return HttpResponse(200, headers, body.encode())
 
 
 def _reversal_objects(reversals: Sequence[Reversal]) -> Iterator[str]:

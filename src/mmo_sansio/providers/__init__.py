@@ -75,18 +75,7 @@ from mmo_sansio.providers.common.operations import (
     operation_key,
 )
 from mmo_sansio.providers.common.options import OptionError, Options, SettingError
-from mmo_sansio.providers.common.payees import (
-    NamesPayees,
-    PayeeCompared,
-    PayeeInquiry,
-    PayeeNamed,
-    PayeePredicted,
-    PayeeReport,
-    PayeeUnanswered,
-    PayeeUnknown,
-    payee_named,
-    plain_name,
-)
+from mmo_sansio.providers.common.payees import NamesPayees, PayeeInquiry, payee_named
 from mmo_sansio.providers.common.payer_urls import (
     SendsPayersAway,
     check_pages_url,
@@ -127,6 +116,15 @@ from mmo_sansio.values.clock import (
 )
 from mmo_sansio.values.model import Operation, Order, ProviderData, QrCode, Stage, Type
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
+from mmo_sansio.values.payees import (
+    PayeeCompared,
+    PayeeNamed,
+    PayeePredicted,
+    PayeeReport,
+    PayeeUnanswered,
+    PayeeUnknown,
+    plain_name,
+)
 from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_sansio.values.return_links import return_url
 from mmo_sansio.values.reversals import Reversal

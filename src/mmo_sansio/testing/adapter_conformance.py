@@ -43,14 +43,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import PUSH, OperationKey
 from mmo_sansio.providers.common.options import OptionError
-from mmo_sansio.providers.common.payees import (
-    NAME_CHARACTERS_MAX,
-    NamesPayees,
-    PayeeNamed,
-    PayeePredicted,
-    PayeeUnanswered,
-    PayeeUnknown,
-)
+from mmo_sansio.providers.common.payees import NamesPayees
 from mmo_sansio.providers.common.payer_urls import SendsPayersAway, payer_url_error
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import REFERENCE, START, a_party, a_transaction
@@ -58,6 +51,13 @@ from mmo_sansio.testing.request_dates import named_days
 from mmo_sansio.values.clock import DAY, MINUTE, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.model import DepositClaim, Evidence, Flow, Page, Stage, Transaction
 from mmo_sansio.values.money import to_money
+from mmo_sansio.values.payees import (
+    NAME_CHARACTERS_MAX,
+    PayeeNamed,
+    PayeePredicted,
+    PayeeUnanswered,
+    PayeeUnknown,
+)
 from mmo_sansio.values.reversals import Reversal, ReversalState
 
 NAME: Final = "conformance"

@@ -13,8 +13,9 @@ from typing import Final, assert_never
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.api.extensions import OperationState, methods_response
+from mmo_sansio.api.extensions import OperationState, methods_response, payee_response
 from mmo_sansio.api.incoming import requests
+from mmo_sansio.api.incoming.payee_question import PayeeQuestion
 from mmo_sansio.api.incoming.query_string import RecordsRequest, ReversalsRequest
 from mmo_sansio.api.incoming.requests import (
     ApiRoute,
@@ -36,7 +37,7 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Instant, MonotonicInstant, earlier
 from mmo_sansio.values.model import Method, Operation, Terms
-from mmo_sansio.values.problems import Problem, ProblemError
+from mmo_sansio.values.problems import FieldError, Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.method_states import MethodStates
 from mmo_trio.api.request_limits import RecordsLimit, RequestRates
@@ -53,6 +54,7 @@ from mmo_trio.storage.interface.store import (
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
+from mmo_trio.workers.providers.payees import PayeeQuestions
 
 READINESS_TTL_S: Final = 1.0
 """Seconds for which an answer about readiness holds: the store is asked at most so often, however
@@ -196,6 +198,9 @@ class MerchantApi:
     simulated_providers: frozenset[str] = frozenset()
     """Those by whose accounts no money moves."""
     records_limit: RecordsLimit = Factory(RecordsLimit)
+    payees: PayeeQuestions | None = None
+    payees_per_minute: int = 0
+    """How often a brand may ask about a payee; needs `payees`."""
 
     async def admit(
         self, route: ApiRoute, head: RequestHead, context: RequestContext
@@ -232,12 +237,22 @@ class MerchantApi:
                     find_state=partial(self._find_state, brand.id),
                     find_decimals=self.method_states.decimals_of,
                 )
+            case PayeeQuestion() as question:
+                return await self._ask_about_payee(question)
             case ReversalsRequest() as reversals:
                 async with self.records_limit.turn(reversals.query.brand):
                     found_page = await self.store.list_reversed_payments(reversals.query)
                     return page_response(found_page, reversals, self.settings)
             case other:
                 assert_never(other)
+
+    async def _ask_about_payee(self, question: PayeeQuestion) -> HttpResponse:
+        method = question.method
+        if self.payees is None or not self.payees.can_ask(method.provider):
+            raise ProblemError(_tells_no_names(method))
+        await self.request_rates.check_payees(question.brand, self.payees_per_minute)
+        report = await self.payees.ask(method.provider, question.msisdn, question.name)
+        return payee_response(method, question.msisdn, report)
 
     def _find_state(self, brand: str, method: Method, operation: Operation) -> OperationState:
         if self.is_restored(brand):
@@ -311,6 +326,14 @@ class ServedWindows:
                         "it is not known how far records are complete"
                     ) from error
                 self._saved_until = record.served_until
+
+
+def _tells_no_names(method: Method) -> Problem:
+    fault = FieldError(
+        "method", "'method' must be one whose operator tells it: don't ask by this one."
+    )
+    detail = f"{method.provider_title} doesn't tell the gateway whose account is behind a number."
+    return problems.UNSUPPORTED_METHOD.problem(detail, fault)
 
 
 def problem_of_error(error: ProblemError | StoreUnavailable | OutcomeUnknown) -> Problem:

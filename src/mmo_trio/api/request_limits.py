@@ -55,6 +55,7 @@ class RequestRates:
     store: Store
     monotonic: Callable[[], MonotonicInstant]
     _buckets: dict[str, TokenBucket] = Factory(dict)
+    _payee_buckets: dict[str, TokenBucket] = Factory(dict)
     _processes: int = 1
     _counted_until: MonotonicInstant = MonotonicInstant(0)
 
@@ -64,25 +65,32 @@ class RequestRates:
         rate = brand.limits.requests_per_second
         if rate is None:
             return
+        burst = brand.limits.requests_burst or rate
+        limit = f"The limit is {rate} requests a second."
+        await self._take(self._buckets, brand.id, rate, burst, limit)
+
+    async def check_payees(self, brand: Brand, per_minute: int) -> None:
+        """Return when the brand may ask about a payee; raise ProblemError when it has asked too
+        often. A tenth of a minute's questions may be asked at once."""
+        limit = f"The limit is {per_minute} questions about payees a minute."
+        await self._take(self._payee_buckets, brand.id, per_minute / 60, per_minute / 10, limit)
+
+    async def _take(
+        self, buckets: dict[str, TokenBucket], brand: str, rate: float, burst: float, limit: str
+    ) -> None:
         now = self.monotonic()
         if now >= self._counted_until:
             self._counted_until = later(now, COUNT_TTL)
             await self._count_processes()
-        per_second = rate / self._processes
-        burst = max(1, round((brand.limits.requests_burst or rate) / self._processes))
-        bucket = self._buckets.setdefault(brand.id, TokenBucket(per_second, burst))
-        bucket.per_second, bucket.burst = (
-            per_second,
-            burst,
-        )  # They may have changed since the last request.
+
+        bucket = buckets.setdefault(brand, TokenBucket(rate, burst))
+        # They may have changed since the last request.
+        bucket.per_second = rate / self._processes
+        bucket.burst = max(1, round(burst / self._processes))
         if wait := bucket.take(now):
-            raise ProblemError(
-                TOO_MANY_REQUESTS.problem(
-                    f"The limit is {rate} requests a second. Send the request again after "
-                    f"a moment.",
-                    retry_after_s=-(-wait // SECOND),
-                )
-            )
+            detail = f"{limit} Send the request again after a moment."
+            problem = TOO_MANY_REQUESTS.problem(detail, retry_after_s=-(-wait // SECOND))
+            raise ProblemError(problem)
 
     async def _count_processes(self) -> None:
         if self.store.ownership is None:

@@ -47,6 +47,7 @@ from mmo_trio.workers.deliveries import CallbackStatistics
 from mmo_trio.workers.housekeeping import RetentionStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.float_monitor import FloatMonitor, KnownFloat
+from mmo_trio.workers.providers.payees import PayeeOutcomes
 from mmo_trio.workers.providers.worker import REPORT_LABELS, ProviderCounts, ProviderWorker
 
 logger = structlog.get_logger(__name__)
@@ -128,6 +129,8 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_suspense_open": "Open entries of the suspense book.",
         "mmo_reversals_open": "Reversals without an outcome, with those that wait for an approval.",
         "mmo_reversal_reports": "Ended conversations about reversals, by provider and report.",
+        "mmo_payee_questions": "Questions whose account is behind a number, by provider and "
+        "outcome.",
         "mmo_deposit_claims_open": "Reported deposits that wait for the operator's confirmation "
         "or for the "
         "end of the"
@@ -191,6 +194,7 @@ class PrometheusExporter:
     engine: Engine
     providers: ProviderWorker
     reversal_reports: Mapping[tuple[str, str], int]
+    payee_outcomes: PayeeOutcomes
     """The number of conversations about reversals, by provider and label of the report."""
     callbacks: Callable[[], CallbackStatistics]
     qr_codes: Mapping[DeliveryOutcome, int]
@@ -263,6 +267,13 @@ class PrometheusExporter:
         yield _counter(
             "mmo_reversal_reports",
             *(({"provider": p, "report": r}, times) for (p, r), times in reports),
+        )
+        yield _counter(
+            "mmo_payee_questions",
+            *(
+                ({"provider": provider, "outcome": outcome}, times)
+                for (provider, outcome), times in sorted(self.payee_outcomes.items())
+            ),
         )
         yield _gauge(
             "mmo_provider_breaker_state",

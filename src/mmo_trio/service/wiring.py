@@ -19,6 +19,7 @@ from mmo_sansio.providers.common.interface import (
     VerifiesDeposits,
     is_simulated,
 )
+from mmo_sansio.providers.common.payees import NamesPayees
 from mmo_sansio.providers.common.recording import KEPT_MEMBERS, Redactor
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
@@ -71,6 +72,7 @@ from mmo_trio.workers.providers.open_accounts import (
     open_accounts,
     open_sandbox_account,
 )
+from mmo_trio.workers.providers.payees import PayeeQuestions
 from mmo_trio.workers.providers.reversals import ReversalWorker, reversal_operation
 from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
 from mmo_trio.workers.scheduler import Dispatcher, DueBacklog, Scheduler
@@ -330,6 +332,7 @@ def build_workers(foundation: Foundation) -> Workers:
         channel_owner=channel_owner,
         qr_codes=qr_codes,
         account_checks=account_checks,
+        payees=_payee_questions(foundation, account_checks),
         float_monitor=float_monitor,
         recorder=AccountRecorder(
             resources.store.admin,
@@ -378,6 +381,7 @@ class Workers:
     """Claims the brands' channels where several processes share the store; None elsewhere."""
     qr_codes: QrWorker
     account_checks: AccountChecks
+    payees: PayeeQuestions
     float_monitor: FloatMonitor
     recorder: AccountRecorder
     deposit_claims: DepositClaimWorker | None
@@ -486,6 +490,20 @@ def _provider_worker(
     )
 
 
+def _payee_questions(foundation: Foundation, checks: AccountChecks) -> PayeeQuestions:
+    opened = foundation.accounts.operator_accounts
+    providers = {
+        name: each.provider
+        for name, each in opened.items()
+        if isinstance(each.adapter, NamesPayees)
+    }
+    questions: dict[str, SendRequest] = {
+        name: partial(checks.ask_about_payee, name) for name in providers
+    }
+    now = foundation.resources.clock.moment
+    return PayeeQuestions(providers, questions.__getitem__, now)
+
+
 def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]) -> FloatMonitor:
     accounts, resources = foundation.accounts, foundation.resources
     opened = accounts.operator_accounts
@@ -538,6 +556,7 @@ def _api_handler(
 ) -> ApiHandler:
     resources, engine, store = foundation.resources, foundation.engine, foundation.resources.store
     accounts = foundation.accounts.operator_accounts.values()
+    payees_per_minute = resources.settings.gateway.payees_per_minute or 0
     merchant_api = MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
@@ -545,6 +564,7 @@ def _api_handler(
             cursor_keys=resources.keyring.cursor_keys,
             egress_rules=resources.egress_rules,
             has_extensions=resources.settings.gateway.extensions,
+            has_payees=payees_per_minute > 0,
             sandbox_scenarios=sandbox_scenarios,
         ),
         terms=resources.limits.terms,
@@ -567,6 +587,8 @@ def _api_handler(
             workers.account_checks.is_held,
         ),
         simulated_providers=foundation.accounts.simulated,
+        payees=workers.payees,
+        payees_per_minute=payees_per_minute,
     )
     webhooks = Webhooks(
         {each.webhook_name: each.webhook_endpoint for each in accounts},
@@ -677,6 +699,7 @@ def _prometheus_exporter(
         engine=foundation.engine,
         providers=workers.providers,
         reversal_reports=workers.reversals.reports,
+        payee_outcomes=workers.payees.outcomes,
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,
         accounts=foundation.accounts.provider_accounts,

@@ -94,6 +94,13 @@ class GatewaySection:
         "Whether merchants may read, beside the specification, their methods and reversals "
         "(`/extensions/v1`).",
     )
+    payees_per_minute: int | None = setting(
+        COUNT,
+        None,
+        "How often in a minute each brand may ask whose account is behind a number, where "
+        "operators tell it (`/extensions/v1/payees`, and the console).",
+        default_text="nobody may ask",
+    )
 
 
 @frozen

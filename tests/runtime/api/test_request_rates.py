@@ -73,3 +73,27 @@ async def test_brands_have_buckets_of_their_own_and_one_without_a_limit_has_none
             True,
             False,
         ]
+
+
+async def test_questions_about_payees_have_a_pace_of_their_own_for_each_brand() -> None:
+    async with StoreFile().open() as store:
+        time = Clock()
+        rates = RequestRates(store, time)
+
+        async def asks(of: Brand) -> bool:
+            try:
+                await rates.check_payees(of, 30)
+            except ProblemError as error:
+                problem = error.problem
+            else:
+                return True
+            assert (problem.status, problem.segment) == (429, "too_many_requests")
+            assert (problem.retry_after_s or 0) >= 1
+            assert "30 questions about payees a minute" in problem.detail
+            return False
+
+        assert [await asks(limited(None)) for _ in range(4)] == [True, True, True, False]
+        assert await asks(evolve(limited(None), id="globex"))
+        assert await passes(rates, limited(1))
+        time.now = later(time.now, Span(2 * clock.SECOND))
+        assert [await asks(limited(None)) for _ in range(2)] == [True, False]

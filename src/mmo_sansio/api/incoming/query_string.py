@@ -17,7 +17,7 @@ from mmo_sansio.api.cursor import (
     PagedList,
     decode_cursor,
 )
-from mmo_sansio.api.incoming.creation_body import CONTROL_CHARACTERS, FieldErrors
+from mmo_sansio.api.incoming.creation_body import CONTROL_CHARACTERS, TEXT_MAX, FieldErrors
 from mmo_sansio.http.request_head import percent_decode
 from mmo_sansio.messages.queries import (
     RECORDS_PAGE_DEFAULT,
@@ -33,7 +33,7 @@ _INTEGER: Final = re.compile(r"([+-]?)([0-9]++)")
 _FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
 _REVERSAL_FILTERS: Final = ("from", "to", "pageSize")
 _REQUIRED: Final = ("from", "to")
-_NAMES: Final = (*_FILTERS, "page")
+_NAMES: Final = (*_FILTERS, "page", "name")
 _DEFAULTS: Final = {"pageSize": str(RECORDS_PAGE_DEFAULT)}
 
 
@@ -97,6 +97,17 @@ def parse_reversals_query(
         before=_position(cursor, Direction.BEFORE),
     )
     return ReversalsRequest(asked, filters)
+
+
+def parse_payee_name(query: bytes) -> str:
+    """Return the name that a raw query string has for a payee; empty without one. Raises
+    ProblemError."""
+    errors = FieldErrors()
+    name = _text("name", _parameters(query), errors) or ""
+    if len(name) > TEXT_MAX:
+        errors.add("name", f"must have at most {TEXT_MAX} characters")
+    errors.raise_if_any()
+    return name
 
 
 def _read_page_query(

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias, assert_never
 from attrs import field, frozen
 
 from mmo_sansio.api.incoming.creation_body import TEXT_MAX, FieldErrors, Members, parse_draft
+from mmo_sansio.api.incoming.payee_question import PayeeQuestion, parse_payee_question
 from mmo_sansio.api.incoming.query_string import (
     RecordsRequest,
     ReversalsRequest,
@@ -60,6 +61,8 @@ class ApiSettings:
     """Where merchants' URLs may lead (C8)."""
     has_extensions: bool = True
     """Whether there is anything below EXTENSIONS_PREFIX."""
+    has_payees: bool = False
+    """Whether merchants may ask whose account is behind a number."""
     sandbox_scenarios: Collection[str] | None = None
     """The values of `X-Sandbox-Scenario`; None outside the sandbox, where the header means
     nothing."""
@@ -111,6 +114,17 @@ class ListReversalsRoute:
 
 
 @frozen
+class PayeeRoute:
+    """Asks whose account is behind a number: `GET /extensions/v1/payees/{method}/{msisdn}`."""
+
+    method: str
+    msisdn: str = field(repr=False)
+    """Both decoded, of any length."""
+    query: bytes = field(repr=False)
+    """The raw query string, without its question mark."""
+
+
+@frozen
 class HealthRoute:
     """Tells whether the process is alive: `GET /healthz`."""
 
@@ -137,6 +151,7 @@ ApiRoute: TypeAlias = (
     | ListRecordsRoute
     | ListMethodsRoute
     | ListReversalsRoute
+    | PayeeRoute
 )
 """Routes that need the API key of a brand."""
 
@@ -148,6 +163,7 @@ _NAMES: Final = {
     ListRecordsRoute: "records",
     ListMethodsRoute: "methods",
     ListReversalsRoute: "reversals",
+    PayeeRoute: "payees",
     WebhookRoute: "hooks",
     HealthRoute: "healthz",
     ReadinessRoute: "readyz",
@@ -156,6 +172,8 @@ _NAMES: Final = {
 ROUTE_NAMES: Final = (*(each.value for each in Operation), *_NAMES.values())
 _READ_METHODS: Final = ("GET", "HEAD")
 _CREATE_METHODS: Final = ("POST",)
+_ASK_METHODS: Final = ("GET",)
+"""A HEAD would ask an operator for an answer that nobody sees."""
 _NOTIFY_METHODS: Final = ("POST", "PUT")
 """Some operators PUT their notifications."""
 
@@ -223,11 +241,14 @@ def _find_resource(
             case [_, _, _] if (create := _parse_create_route(path)) is not None:
                 return create, _CREATE_METHODS
     if has_extensions and path.startswith(EXTENSIONS_PREFIX):
-        match path[len(EXTENSIONS_PREFIX) :]:
-            case b"methods":
+        match path[len(EXTENSIONS_PREFIX) :].split(b"/"):
+            case [b"methods"]:
                 return ListMethodsRoute(), _READ_METHODS
-            case b"reversals":
+            case [b"reversals"]:
                 return ListReversalsRoute(query), _READ_METHODS
+            case [b"payees", method, msisdn] if method and msisdn:
+                payee = PayeeRoute(_decode_segment(method), _decode_segment(msisdn), query)
+                return payee, _ASK_METHODS
     match path.split(b"/"):
         case [b"", b"hooks", provider, token, *_] if provider and token:
             return WebhookRoute(_decode_segment(provider), _decode_segment(token)), _NOTIFY_METHODS
@@ -269,9 +290,15 @@ ApiRequest: TypeAlias = (
     | LookUpByMerchantReference
     | RecordsRequest
     | MethodsRequest
+    | PayeeQuestion
     | ReversalsRequest
 )
 """What an accepted head asks for."""
+
+_NO_PAYEES: Final = problems.NOT_FOUND.problem(
+    "This gateway doesn't tell whose account is behind a number. Whoever runs it may switch that "
+    "on: gateway.payees_per_minute."
+)
 
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
@@ -323,6 +350,10 @@ def check_head(
             return parse_records_query(brand.id, text, cursor_keys=keys)
         case ListMethodsRoute():
             return MethodsRequest(brand)
+        case PayeeRoute():
+            if not settings.has_payees:
+                raise problems.ProblemError(_NO_PAYEES)
+            return parse_payee_question(brand, route.method, route.msisdn, route.query)
         case ListReversalsRoute(text):
             return parse_reversals_query(brand.id, text, cursor_keys=settings.cursor_keys)
         case _:

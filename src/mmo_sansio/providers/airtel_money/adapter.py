@@ -48,7 +48,7 @@ from mmo_sansio.providers.common.operations import (
     ReversalOperation,
     operation_key,
 )
-from mmo_sansio.providers.common.payees import PayeeInquiry, PayeeUnanswered
+from mmo_sansio.providers.common.payees import PayeeInquiry
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, parse_token_lifetime
 from mmo_sansio.values.clock import (
     HOUR,
@@ -63,6 +63,7 @@ from mmo_sansio.values.clock import (
 )
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.payees import PayeeUnanswered
 from mmo_sansio.values.reversals import Reversal
 
 KEY_LIFETIME = HOUR

@@ -35,16 +35,12 @@ from mmo_sansio.providers.common.interface import (
     ReversalReports,
 )
 from mmo_sansio.providers.common.operations import ProviderOperation, ReversalOperation
-from mmo_sansio.providers.common.payees import (
-    PayeeReport,
-    PayeeUnanswered,
-    PayeeUnknown,
-    payee_named,
-)
+from mmo_sansio.providers.common.payees import payee_named
 from mmo_sansio.providers.common.wire import parse_json, stored_text
 from mmo_sansio.values.clock import HOUR, Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Evidence, Type
+from mmo_sansio.values.payees import PayeeReport, PayeeUnanswered, PayeeUnknown
 
 TOO_MANY_REQUESTS = 429
 """The status of a submission that the operator's rate limit rejected before processing."""

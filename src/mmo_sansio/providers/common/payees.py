@@ -1,81 +1,13 @@
-"""Defines what an operator tells of the account behind a number before money is sent to it: its
-name, whether a name is the account's, or only of which operator the number probably is.
-
-What it tells is shown to people and is no promise: a pay-out is sent to the number, whatever its
-name. Nothing here is stored."""
+"""Asks an operator whose account is behind a number."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Final, Protocol, TypeAlias, runtime_checkable
-
-from attrs import field, frozen
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Moment
-
-NAME_CHARACTERS_MAX: Final = 100
-"""The length to which the name of an account is cut."""
-
-MASK: Final = "*"
-"""What operators write in place of the letters that they don't tell."""
-
-
-@frozen
-class PayeeNamed:
-    """The operator tells whose account it is."""
-
-    provider: str
-    name: str = field(repr=False)
-    """Printable, on one line, at most NAME_CHARACTERS_MAX; the operator may have masked letters."""
-    is_barred: bool | None = None
-    """Whether the account is barred, so that it may not receive money; None: not told."""
-
-    @property
-    def is_masked(self) -> bool:
-        """Tell whether the operator has masked letters of the name."""
-        return MASK in self.name
-
-
-@frozen
-class PayeeCompared:
-    """The operator tells no name, but whether one is the account's."""
-
-    provider: str
-    matches: bool | None
-    """None: it can't tell, as it was given no name or knows none."""
-
-
-@frozen
-class PayeePredicted:
-    """Only the operator is told of which the number probably is, by its digits."""
-
-    provider: str
-    operator: str
-    """The provider's name of the operator, as with PayeeNamed.name."""
-    is_served: bool
-    """Whether that is the operator to which this account pays."""
-
-
-@frozen
-class PayeeUnknown:
-    """The operator has no account behind the number."""
-
-    provider: str
-
-
-@frozen
-class PayeeUnanswered:
-    """Nothing is known: the operator can't be reached, or its answer tells nothing."""
-
-    provider: str
-    reason: str
-    """What went wrong, in words without secrets, numbers and names."""
-
-
-PayeeReport: TypeAlias = (
-    PayeeNamed | PayeeCompared | PayeePredicted | PayeeUnknown | PayeeUnanswered
-)
+from mmo_sansio.values.payees import PayeeNamed, PayeeReport, PayeeUnanswered, plain_name
 
 PayeeInquiry: TypeAlias = Generator[HttpRequest, HttpResponse, PayeeReport]
 """A conversation about the account behind a number."""
@@ -98,11 +30,3 @@ def payee_named(provider: str, *parts: object, is_barred: object = None) -> Paye
     if not name:
         return PayeeUnanswered(provider, "The operator's answer has no name.")
     return PayeeNamed(provider, name, is_barred if isinstance(is_barred, bool) else None)
-
-
-def plain_name(text: str) -> str:
-    """Return a text of an operator as a name: without control characters and marks that turn the
-    direction of writing, on one line, and cut."""
-    beginning = text[: 4 * NAME_CHARACTERS_MAX]
-    printable = "".join(letter if letter.isprintable() else " " for letter in beginning)
-    return " ".join(printable.split())[:NAME_CHARACTERS_MAX].rstrip()

@@ -64,13 +64,7 @@ from mmo_sansio.providers.common.operations import (
     ReversalOperation,
     operation_key,
 )
-from mmo_sansio.providers.common.payees import (
-    PayeeInquiry,
-    PayeeReport,
-    PayeeUnanswered,
-    PayeeUnknown,
-    payee_named,
-)
+from mmo_sansio.providers.common.payees import PayeeInquiry, payee_named
 from mmo_sansio.providers.common.wire import (
     parse_token_lifetime,
     plain_amount,
@@ -82,6 +76,7 @@ from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction, Type
+from mmo_sansio.values.payees import PayeeReport, PayeeUnanswered, PayeeUnknown
 from mmo_sansio.values.reversals import Reversal
 
 TOKEN_LIFETIME = HOUR

@@ -6,7 +6,9 @@ error says so, because an unnecessary poll costs little but a second submission 
 message contains a token.
 
 Providers limit questions apart from submissions, so a wait that one of these kinds is asked for
-holds back that kind only, and a question that comes too often says nothing about the provider."""
+holds back that kind only, and a question that comes too often says nothing about the provider.
+Questions about payees are a third kind: merchants decide how many there are, so their failures
+never open the breaker that payments need."""
 
 from __future__ import annotations
 
@@ -149,6 +151,7 @@ class ProviderAccount:
     """The provider, where it can do that: asking costs more than most answers."""
     _submissions: _Lane = Factory(_Lane)
     _questions: _Lane = Factory(_Lane)
+    _payee_questions: _Lane = Factory(_Lane)
     _sign_ins: _Lane = Factory(_Lane)
     counts: Counter[str] = Factory(Counter)
     """Since the process started: `exchanges`, the answered requests, with those of signing in;
@@ -177,6 +180,10 @@ class ProviderAccount:
     async def ask(self, request: HttpRequest) -> HttpResponse:
         """Do what `exchange` does, for a request that moves no money."""
         return await self._exchange(request, self._questions)
+
+    async def ask_about_payee(self, request: HttpRequest) -> HttpResponse:
+        """Do what `ask` does, for a question on which no payment depends."""
+        return await self._exchange(request, self._payee_questions)
 
     async def _exchange(self, request: HttpRequest, lane: _Lane) -> HttpResponse:
         signer = self._signer
@@ -254,7 +261,8 @@ class ProviderAccount:
             self.counts["not_sent"] += 1
             reason = "The provider has failed too often lately."
             raise ExchangeFailed(reason, may_have_arrived=False)
-        is_question = lane is self._questions
+        is_about_payee = lane is self._payee_questions
+        is_question = is_about_payee or lane is self._questions
         send = (self.send_question if is_question else None) or self.send_request
         succeeded: bool | None = None
         try:
@@ -274,7 +282,7 @@ class ProviderAccount:
             self.counts["failed"] += 1
             raise
         finally:
-            if succeeded is None:
+            if succeeded is None or is_about_payee:
                 # Cancelled, or asked too often: neither a success nor a reason to open the breaker.
                 self.breaker.abandon(permit, now=self.monotonic())
             else:

@@ -182,6 +182,18 @@ class AccountChecks:
         """Return the answer to a question. Raises CredentialStopped instead of asking with a
         credential that the operator has refused, and ExchangeFailed."""
         account = self.accounts[provider]
+        self._check_credential(account, request)
+        return await account.ask(request)
+
+    async def ask_about_payee(self, provider: str, request: HttpRequest) -> HttpResponse:
+        """Do what `ask` does, for a question on which no payment depends."""
+        account = self.accounts[provider]
+        self._check_credential(account, request)
+        return await account.ask_about_payee(request)
+
+    def _check_credential(self, account: ProviderAccount, request: HttpRequest) -> None:
+        """Raise CredentialStopped where the request would show a credential that the operator has
+        refused."""
         adapter = account.provider
         if (
             self._stopped
@@ -193,7 +205,6 @@ class AccountChecks:
                 "operator."
             )
             raise CredentialStopped(reason, may_have_arrived=False)
-        return await account.ask(request)
 
     async def learn(self, finding: AccountFinding) -> None:
         """Keep a finding; a known one is written again after an hour. Raises what the store

@@ -247,6 +247,38 @@ async def test_a_provider_that_is_out_of_order_is_left_in_peace_by_questions_too
     assert account.breaker.state == "open"
 
 
+@pytest.mark.parametrize(("status", "wait"), [(429, b"300"), (503, b"300"), (504, b"")])
+async def test_questions_about_payees_hold_back_neither_payments_nor_other_questions(
+    operator: Operator,
+    account: ProviderAccount,
+    autojump_clock: MockClock,
+    status: int,
+    wait: bytes,
+) -> None:
+    operator.answer = lambda: busy(status, wait)
+    for _ in range(20):
+        with trio.move_on_after(20), suppress(ExchangeFailed):
+            await account.ask_about_payee(PAY)
+    assert account.breaker.state == "closed"
+    operator.answer = lambda: HttpResponse(200)
+    began = trio.current_time()
+    assert (await account.exchange(PAY)).status == 200
+    assert (await account.ask(PAY)).status == 200
+    assert trio.current_time() == began
+
+
+async def test_a_provider_that_fails_is_not_asked_about_payees_either(
+    operator: Operator, account: ProviderAccount
+) -> None:
+    operator.answer = lambda: HttpResponse(503)
+    while account.breaker.state == "closed":
+        await account.exchange(PAY)
+    sent = len(operator.sent)
+    with pytest.raises(ExchangeFailed, match="too often"):
+        await account.ask_about_payee(PAY)
+    assert len(operator.sent) == sent
+
+
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 async def test_a_provider_that_fails_is_left_in_peace(
     operator: Operator, account: ProviderAccount, autojump_clock: MockClock, status: int

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.providers.common.payees import (
-    NAME_CHARACTERS_MAX,
-    PayeeNamed,
-    PayeeUnanswered,
-    payee_named,
-    plain_name,
-)
+from mmo_sansio.providers.common.payees import payee_named
+from mmo_sansio.values.payees import NAME_CHARACTERS_MAX, PayeeNamed, PayeeUnanswered, plain_name
 
 
 @pytest.mark.parametrize(

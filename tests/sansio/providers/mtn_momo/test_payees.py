@@ -8,14 +8,9 @@ import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed, drive
-from mmo_sansio.providers.common.payees import (
-    PayeeNamed,
-    PayeeReport,
-    PayeeUnanswered,
-    PayeeUnknown,
-)
 from mmo_sansio.testing import START
 from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.payees import PayeeNamed, PayeeReport, PayeeUnanswered, PayeeUnknown
 from tests.sansio.providers.mtn_momo.test_adapter import NOT_FOUND_BODY, a_provider
 from tests.support.reversals import LOST, json_answer
 
