@@ -1,5 +1,5 @@
-"""Reads what a gateway tells beside the specification: the methods of a brand, and its payments of
-which money was asked back."""
+"""Reads what a gateway tells beside the specification: the methods of a brand, its payments of
+which money was asked back, and whose account is behind a number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from mmo_merchant.api.tolerant_json import (
     JsonObject,
@@ -107,6 +107,29 @@ class ReversalsPage:
     previous: str | None
 
 
+@frozen(kw_only=True)
+class PayeeObject:
+    """Is what an operator tells of the account behind a number. What it does not tell is None."""
+
+    method: str
+    country: str
+    msisdn: str = field(repr=False)
+    outcome: str
+    """`named`, `compared`, `predicted`, `unknown` where there is no such account, or `unanswered`;
+    newer gateways may have others."""
+    name: str | None = field(default=None, repr=False)
+    """The operator's text: escape it where it is shown."""
+    is_masked: bool | None = None
+    """Whether the operator has put `*` for letters of the name."""
+    is_barred: bool | None = None
+    matches: bool | None = None
+    """Whether the name that was asked about is the account's."""
+    operator: str | None = None
+    """Who probably has the number."""
+    is_served: bool | None = None
+    """Whether the method pays to that operator."""
+
+
 def parse_methods(body: bytes) -> BrandMethods:
     """Return the methods in an answer. Raises UnreadableBody."""
     members = read_object(body)
@@ -140,6 +163,30 @@ def reversed_payment_from(members: JsonObject) -> ReversedPayment:
         changed_at=read_time(members, "changedAt"),
         reversals=tuple(_read_reversal(reversal) for reversal in _objects(members, "reversals")),
     )
+
+
+def parse_payee(body: bytes) -> PayeeObject:
+    """Return what is told of a payee in an answer. Raises UnreadableBody."""
+    members = read_object(body)
+    return PayeeObject(
+        method=read_text(members, "method"),
+        country=read_text(members, "country"),
+        msisdn=read_text(members, "msisdn"),
+        outcome=read_text(members, "outcome"),
+        name=read_optional_text(members, "name"),
+        is_masked=_read_truth(members, "isMasked"),
+        is_barred=_read_truth(members, "isBarred"),
+        matches=_read_truth(members, "matches"),
+        operator=read_optional_text(members, "operator"),
+        is_served=_read_truth(members, "isServed"),
+    )
+
+
+def _read_truth(members: JsonObject, name: str) -> bool | None:
+    value: object = members.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise UnreadableBody(f"{name} is neither true nor false.")
+    return value
 
 
 def _read_reversal(members: JsonObject) -> ReversalObject:

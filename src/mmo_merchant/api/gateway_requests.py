@@ -21,8 +21,10 @@ from mmo_merchant.api.api_errors import (
 )
 from mmo_merchant.api.extension_objects import (
     BrandMethods,
+    PayeeObject,
     ReversalsPage,
     parse_methods,
+    parse_payee,
     parse_reversals,
 )
 from mmo_merchant.api.new_payments import NewPayment, creation_body, operation_of
@@ -227,6 +229,13 @@ def reversals_page_request(access: ApiAccess, cursor: str) -> HttpRequest:
     return access.get_extension(b"reversals?page=" + encode_segment(cursor))
 
 
+def payee_request(access: ApiAccess, method: str, msisdn: str, name: str = "") -> HttpRequest:
+    """Return the question whose account is behind a number to which the brand may pay."""
+    path = b"payees/" + encode_segment(method) + b"/" + encode_segment(msisdn)
+    query = b"?name=" + encode_segment(name) if name else b""
+    return access.get_extension(path + query)
+
+
 def encode_segment(text: str) -> bytes:
     """Return the text as one segment of a path or one value of a query, percent-encoded (RFC 3986;
     L3)."""
@@ -290,6 +299,12 @@ def read_methods(answer: Answer) -> BrandMethods:
 def read_reversals(answer: Answer) -> ReversalsPage:
     """Return the page of reversed payments. Raises as `read_methods` does."""
     return _read_extension(answer, parse_reversals)
+
+
+def read_payee(answer: Answer) -> PayeeObject:
+    """Return what an operator tells of a payee. Raises as `read_methods` does; of a 429, for too
+    many questions, GatewayUnavailable has the problem."""
+    return _read_extension(answer, parse_payee)
 
 
 def _read_extension(answer: Answer, parse: Callable[[bytes], T]) -> T:

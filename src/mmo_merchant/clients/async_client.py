@@ -10,7 +10,12 @@ from typing import TypeVar
 import anyio
 import httpx
 
-from mmo_merchant.api.extension_objects import BrandMethods, ReversalsPage, ReversedPayment
+from mmo_merchant.api.extension_objects import (
+    BrandMethods,
+    PayeeObject,
+    ReversalsPage,
+    ReversedPayment,
+)
 from mmo_merchant.api.gateway_requests import (
     Answer,
     ApiAccess,
@@ -22,9 +27,11 @@ from mmo_merchant.api.gateway_requests import (
     look_up_request,
     methods_request,
     page_request,
+    payee_request,
     read_found,
     read_methods,
     read_page,
+    read_payee,
     read_reversals,
     read_started,
     records_request,
@@ -129,6 +136,14 @@ class AsyncMerchantClient:
         """Return the methods of the brand, with their limits, and whether they are open now. Raises
         ApiRejection with status 404 where the gateway doesn't tell."""
         return read_methods(await self.send(methods_request(self.access)))
+
+    async def payee(self, method: str, msisdn: str, *, name: str = "") -> PayeeObject:
+        """Return whose account is behind a number to which the brand may pay, as far as the
+        operator tells it; `name` is what you believe, for operators that only compare. Raises
+        ApiRejection with status 404 where the gateway doesn't tell, and with the cause
+        `config_unsupported_payment_method` where the method's operator doesn't; GatewayUnavailable
+        with a problem of status 429 where you ask too often."""
+        return read_payee(await self.send(payee_request(self.access, method, msisdn, name)))
 
     async def reversals_page(self, begin: datetime, end: datetime) -> ReversalsPage:
         """Return the first page of payments of which a reversal was asked for, or ended, last in

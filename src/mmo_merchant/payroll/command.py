@@ -47,6 +47,7 @@ from mmo_merchant.payroll.pay_roll import (
     read_lines,
     totals,
 )
+from mmo_merchant.payroll.payee_names import compare_names
 from mmo_merchant.payroll.payment_run import Pace, PacedClient, PaymentRun, PayrollClient
 from mmo_merchant.tables.csv_rows import DELIMITER_NAMES
 from mmo_merchant.tables.faults import describe_faults, name_lines
@@ -93,7 +94,7 @@ def _read_settings(context: click.Context, _: click.Parameter, path: Path | None
         raise click.UsageError(f"{path}: {error}.") from None
     allowed = sorted(
         {str(each.name) for each in context.command.params}
-        - {"file", "settings", "key", "dry_run", "status"}
+        - {"file", "settings", "key", "dry_run", "names", "status"}
     )
     if unknown := settings.keys() - set(allowed):
         raise click.UsageError(
@@ -174,6 +175,12 @@ positive = click.FloatRange(0.05)
     help="Check the file, by the gateway's limits as well, and print what would be paid.",
 )
 @click.option(
+    "--names",
+    is_flag=True,
+    help="With --dry-run: ask whose account is behind each number, and print it beside the file's "
+    "name.",
+)
+@click.option(
     "--status",
     is_flag=True,
     help="Write the result file by the journal, and ask the gateway nothing.",
@@ -195,6 +202,10 @@ def pay_outs(
     Run the same command again whenever it has ended early: it goes on by its journal, FILE.journal,
     and pays no line twice. Exit code 0: every line is paid; 1: some have failed; 2: the file or the
     options can't be used; 3: some have not ended."""
+    if options["names"] and not dry_run:
+        raise click.UsageError("--names: give it with --dry-run, which sends nothing.")
+    if options["names"] and not (gateway and key):
+        raise click.UsageError(f"--names: the gateway is asked. {_NO_GATEWAY}")
     layout = _layout(options)
     delimiter = options["delimiter"]
     form = TableForm(
@@ -235,6 +246,8 @@ def pay_outs(
     if dry_run:
         if found.needs_name:
             click.echo(_NO_NAME)
+        if options["names"]:
+            _compare_names(lines, gateway, key, options)
         return
     try:
         with open_journal(path, gateway, lines, layout.name) as journal:
@@ -363,6 +376,25 @@ def _ask_gateway(
     if answers.faults:
         raise NothingSent(f"{len(answers.faults)} lines would fail. Nothing was sent.")
     return recorded
+
+
+def _compare_names(
+    lines: Sequence[PayLine], gateway: str, key: str, options: dict[str, Any]
+) -> None:
+    """Print each name beside that of the file as soon as it is told."""
+
+    async def ask() -> None:
+        client = PacedClient(gateway, key, pace=Pace(1 / options["per_second"]))
+        async with client:
+            async for sentence in compare_names(client, lines):
+                click.echo(sentence)
+
+    try:
+        anyio.run(ask)
+    except (ApiRejection, GatewayUnavailable) as error:
+        click.echo(f"The names could not be asked for. {error}")
+    except KeyboardInterrupt:
+        click.echo("It was interrupted. Nothing was sent.")
 
 
 def _write(

@@ -1,0 +1,137 @@
+"""Asks, before a pay-roll is paid, whose accounts are behind its numbers, and says beside each name
+of the file what the operator tells. Nothing is sent."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from mmo_merchant.api.api_errors import ApiRejection, GatewayUnavailable
+from mmo_merchant.api.extension_objects import PayeeObject
+from mmo_merchant.payroll.pay_roll import PayLine
+from mmo_merchant.payroll.payment_run import PacedClient
+from mmo_sansio.values.payees import MASK, plain_name
+
+NOT_OFFERED: Final = (
+    "This gateway doesn't tell whose account is behind a number: no name was compared. Its staff "
+    "may switch that on."
+)
+_TOO_OFTEN: Final = 429
+_WAIT_S: Final = 2.0
+"""How long to wait after a 429 that names no time."""
+_NO_WORD: Final = re.compile(rf"[^\w{re.escape(MASK)}]+")
+
+
+async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncIterator[str]:
+    """Yield a sentence for each line, and the counts at the end; a gateway that offers none of it
+    is told once, and so is a method whose operator tells nothing."""
+    untold = set[str]()
+    answers = dict[tuple[str, str, str], str]()
+    differing = compared = 0
+    for line in lines:
+        payment, believed = line.payment, believed_name(line)
+        if payment.method in untold:
+            continue
+        asked = (payment.method, payment.payee.msisdn, believed)
+        try:
+            if asked not in answers:
+                answers[asked] = describe(await _ask(client, *asked), believed)
+        except ApiRejection as error:
+            if error.problem.status == 404:
+                yield NOT_OFFERED
+                return
+            if error.problem.cause == "config_unsupported_payment_method":
+                untold.add(payment.method)
+                yield f"{payment.method}: {error.problem.detail}"
+                continue
+            answers[asked] = f"was not asked about: {error.problem.detail}"
+        except GatewayUnavailable as error:
+            yield f"line {line.number}: no answer came. {error}"
+            continue
+        compared += 1
+        differing += answers[asked].startswith(DIFFERS)
+        yield f"line {line.number}: {answers[asked]}"
+    yield f"{compared} lines asked about, {differing} with a difference. Nothing was sent."
+
+
+async def _ask(client: PacedClient, method: str, msisdn: str, believed: str) -> PayeeObject:
+    """Return what is told, however often the gateway asks to wait. Raises ApiRejection or
+    GatewayUnavailable."""
+    while True:
+        try:
+            return await client.payee(method, msisdn, name=believed)
+        except GatewayUnavailable as error:
+            if error.problem is None or error.problem.status != _TOO_OFTEN:
+                raise
+            await client.pause(error.problem.retry_after_s or _WAIT_S)
+
+
+def believed_name(line: PayLine) -> str:
+    """Return the name that the file has for a payee; empty without one."""
+    payee = line.payment.payee
+    return plain_name(f"{payee.first_name or ''} {payee.last_name or ''}")
+
+
+DIFFERS: Final = "DIFFERENT:"
+"""How a sentence begins that a person has to look at."""
+
+
+def describe(told: PayeeObject, believed: str) -> str:
+    """Return what the operator tells beside what the file has."""
+    in_file = f"{believed} in the file" if believed else "no name in the file"
+    barred = " The account is barred: the pay-out would fail." if told.is_barred else ""
+    match told.outcome:
+        case "named":
+            name = plain_name(told.name or "")
+            sentence = f"{in_file}, {name} at the operator.{barred}"
+            agrees = not barred and (not believed or names_agree(believed, name))
+            return sentence if agrees else f"{DIFFERS} {sentence}"
+        case "compared" if told.matches is None:
+            return f"{in_file}; the operator can't compare it."
+        case "compared":
+            is_same = "is" if told.matches else "is not"
+            sentence = f"{in_file}, which {is_same} the account's by the operator's word."
+            return sentence if told.matches else f"{DIFFERS} {sentence}"
+        case "predicted":
+            operator = plain_name(told.operator or "")
+            sentence = f"{in_file}; the number is probably of {operator}."
+            return sentence if told.is_served else f"{DIFFERS} {sentence}"
+        case "unknown":
+            return f"{DIFFERS} {in_file}; the operator has no account behind the number."
+        case _:
+            return f"{in_file}; the operator has told nothing. Ask again later."
+
+
+def names_agree(one: str, other: str) -> bool:
+    """Tell whether two names may be one person's: in any order, of any case, with or without
+    accents, and with letters that an operator has masked. One of them may have more parts than the
+    other, of which two at least are then the same."""
+    shorter, longer = sorted((_words(one), _words(other)), key=len)
+    if len(shorter) < len(longer) and len(shorter) < 2:
+        return False
+    rest = list(longer)
+    for word in shorter:
+        fitting = next((each for each in rest if _fits(word, each)), None)
+        if fitting is None:
+            return False
+        rest.remove(fitting)
+    return bool(shorter)
+
+
+def _words(name: str) -> list[str]:
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    return [word for word in _NO_WORD.split(plain.replace("'", "").replace("\u2019", "")) if word]
+
+
+def _fits(one: str, other: str) -> bool:
+    """Tell whether two words are the same but for masked letters, of which there may be any
+    number."""
+    if MASK in one:
+        one, other = other, one
+    if MASK not in other:
+        return one == other
+    first, *_, last = re.split(re.escape(MASK), other)
+    return one.startswith(first) and one.endswith(last)

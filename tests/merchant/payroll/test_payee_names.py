@@ -1,0 +1,265 @@
+"""A dry run says beside each name of the file whose account the operator has behind the number, and
+never sends anything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mmo_merchant import ApiRejection, AsyncMerchantClient
+from mmo_merchant.api.extension_objects import PayeeObject
+from mmo_merchant.payroll import command
+from mmo_merchant.payroll.payee_names import NOT_OFFERED, describe, names_agree
+from mmo_merchant.payroll.payment_run import PacedClient
+from mmo_trio.settings.providers import provider_variable
+from tests.support.airtel_account import PAYER, a_simulator, options
+from tests.support.operator_gateway import RunningSimulator, run_simulator
+from tests.support.pay_rolls import KEY, pay, payments_of, write
+from tests.support.sandbox_gateway import serving
+
+BRANDS = f"""
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["{KEY}"]
+
+[[brand.method]]
+key = "airtel"
+provider = "airtel"
+country = "UG"
+flows = ["direct/payout"]
+limits.UGX = {{ min = "10", max = "150000" }}
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "sandbox"
+country = "KE"
+flows = ["direct/payout"]
+limits.KES = {{ min = "10", max = "150000" }}
+"""
+HEADINGS = "msisdn,amount,currency,country,method,merchantReference,firstName,lastName"
+SETTINGS = 'result_url = "https://localhost:9/results"\nname = "2026-11"\n'
+NUMBER = f"256{PAYER}"
+OTHER = "256752000001"
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wait_briefly(pause_s: float) -> None:
+        await anyio.sleep(min(pause_s, 0.05))
+
+    monkeypatch.setattr(command, "PacedClient", partial(PacedClient, sleep=wait_briefly))
+
+
+@pytest.fixture
+async def airtel() -> AsyncIterator[RunningSimulator]:
+    async with run_simulator(a_simulator()) as played:
+        yield played
+
+
+def environment(airtel: RunningSimulator, per_minute: int | None = 6_000) -> dict[str, str]:
+    account: dict[str, Any] = {"kind": "airtel_money", **options(airtel.origin)}
+    settings = {provider_variable("airtel", key): str(value) for key, value in account.items()}
+    settings[provider_variable("sandbox", "kind")] = "sandbox"
+    if per_minute is not None:
+        settings["MMO_GATEWAY_PAYEES_PER_MINUTE"] = str(per_minute)
+    return settings
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "settings.toml").write_text(SETTINGS)
+    return tmp_path / "salaries.csv"
+
+
+def told(output: str) -> list[str]:
+    return [line for line in output.splitlines() if line.startswith("line ")]
+
+
+async def test_each_name_is_printed_beside_that_of_the_file_and_nothing_is_sent(
+    airtel: RunningSimulator, file: Path
+) -> None:
+    hostile = {
+        "account": OTHER.removeprefix("256"),
+        "balance": "0",
+        "first_name": "\x1b[2J<b>",
+        "last_name": "x" * 999,
+    }
+    airtel.simulator.open_accounts([hostile])
+    write(
+        file,
+        f"{NUMBER},20,UGX,UG,airtel,a,Jane,DOE",
+        f"{NUMBER},30,UGX,UG,airtel,b,John,Roe",
+        "256752999999,40,UGX,UG,airtel,c,Mary,Moe",
+        f"{OTHER},50,UGX,UG,airtel,d,,",
+        "254712345001,60,KES,KE,mpesa_ke,e,Ada,Odhiambo",
+        "254712345002,70,KES,KE,mpesa_ke,f,Ben,Odhiambo",
+        headings=HEADINGS,
+    )
+    gateway_directory = file.parent / "gateway"
+    gateway_directory.mkdir()
+    async with serving(
+        gateway_directory, environment=environment(airtel), brands=BRANDS, api_key=KEY
+    ) as running:
+        done = await pay(file, running, "--dry-run", "--names")
+        assert done.exit_code == 0, done.output
+        lines = told(done.output)
+        assert lines[:3] == [
+            "line 2: Jane DOE in the file, Jane Doe at the operator.",
+            "line 3: DIFFERENT: John Roe in the file, Jane Doe at the operator.",
+            "line 4: DIFFERENT: Mary Moe in the file; the operator has no account behind the "
+            "number.",
+        ]
+        assert lines[3].startswith("line 5: no name in the file, [2J<b> xxx")
+        assert len(lines[3]) < 200
+        assert len(lines) == 4
+        [remark] = [line for line in done.output.splitlines() if line.startswith("mpesa_ke: ")]
+        assert "doesn't tell the gateway whose account is behind a number" in remark
+        assert "4 lines asked about, 2 with a difference. Nothing was sent." in done.output
+        assert "\x1b" not in "".join(lines)
+        assert not await payments_of(running)
+    assert not file.with_name("salaries.csv.journal").exists()
+    assert airtel.simulator.snapshot()["payments"] == []
+
+
+async def test_a_pay_roll_waits_where_it_asks_too_often(
+    airtel: RunningSimulator, file: Path
+) -> None:
+    write(
+        file,
+        *(f"25675200000{n},20,UGX,UG,airtel,r-{n},Jane,Doe" for n in range(5)),
+        headings=HEADINGS,
+    )
+    gateway_directory = file.parent / "gateway"
+    gateway_directory.mkdir()
+    async with serving(
+        gateway_directory, environment=environment(airtel, 600), brands=BRANDS, api_key=KEY
+    ) as running:
+        done = await pay(file, running, "--dry-run", "--names")
+        assert done.exit_code == 0, done.output
+        assert len(told(done.output)) == 5
+
+
+async def test_a_gateway_that_does_not_offer_it_is_told_plainly(
+    airtel: RunningSimulator, file: Path
+) -> None:
+    write(file, f"{NUMBER},20,UGX,UG,airtel,a,Jane,Doe", headings=HEADINGS)
+    gateway_directory = file.parent / "gateway"
+    gateway_directory.mkdir()
+    async with serving(
+        gateway_directory,
+        environment=environment(airtel, None),
+        brands=BRANDS,
+        api_key=KEY,
+    ) as running:
+        done = await pay(file, running, "--dry-run", "--names")
+        assert done.exit_code == 0, done.output
+        assert NOT_OFFERED in done.output
+        assert not told(done.output)
+
+
+async def test_names_are_asked_for_by_a_dry_run_only(file: Path) -> None:
+    write(file, f"{NUMBER},20,UGX,UG,airtel,a,Jane,Doe", headings=HEADINGS)
+    done = await pay(file, "http://localhost:9", "--names")
+    assert done.exit_code == 2
+    assert "--names: give it with --dry-run" in done.output
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Jane Doe", "JANE DOE"),
+        ("Jane Doe", "DOE, JANE"),
+        ("J\u00e9r\u00f4me N'Guessan", "JEROME NGUESSAN"),
+        ("Jane Doe", "Jane Wanjiru Doe"),
+        ("Jane Doe", "J*** D*e"),
+        ("Jane Doe", "J** ***"),
+        (
+            "\u0905\u0928\u0940\u0924\u093e \u0926\u093e\u0938",
+            "\u0905\u0928\u0940\u0924\u093e \u0926\u093e\u0938",
+        ),
+    ],
+)
+def test_names_that_may_be_one_persons(one: str, other: str) -> None:
+    assert names_agree(one, other)
+    assert names_agree(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Jane Doe", "John Doe"),
+        ("Jane", "Jane Doe"),
+        ("Jane Jane", "Jane Doe"),
+        ("Jane Doe", "K*** D*e"),
+        ("Jane Doe", ""),
+        ("", ""),
+        ("...", "!!!"),
+    ],
+)
+def test_names_that_differ(one: str, other: str) -> None:
+    assert not names_agree(one, other)
+    assert not names_agree(other, one)
+
+
+def a_payee(outcome: str, **members: Any) -> PayeeObject:
+    return PayeeObject(method="m", country="UG", msisdn=NUMBER, outcome=outcome, **members)
+
+
+@pytest.mark.parametrize(
+    ("payee", "sentence"),
+    [
+        (
+            a_payee("named", name="Jane Doe", is_barred=True),
+            "DIFFERENT: Jane Doe in the file, Jane Doe at the operator. The account is barred: the "
+            "pay-out would fail.",
+        ),
+        (
+            a_payee("compared", matches=True),
+            "Jane Doe in the file, which is the account's by the operator's word.",
+        ),
+        (
+            a_payee("compared", matches=False),
+            "DIFFERENT: Jane Doe in the file, which is not the account's by the operator's word.",
+        ),
+        (a_payee("compared"), "Jane Doe in the file; the operator can't compare it."),
+        (
+            a_payee("predicted", operator="MTN_MOMO_RWA", is_served=True),
+            "Jane Doe in the file; the number is probably of MTN_MOMO_RWA.",
+        ),
+        (
+            a_payee("predicted", operator="AIRTEL_RWA", is_served=False),
+            "DIFFERENT: Jane Doe in the file; the number is probably of AIRTEL_RWA.",
+        ),
+        (
+            a_payee("unanswered"),
+            "Jane Doe in the file; the operator has told nothing. Ask again later.",
+        ),
+        (
+            a_payee("something_new"),
+            "Jane Doe in the file; the operator has told nothing. Ask again later.",
+        ),
+    ],
+)
+def test_each_outcome_has_its_sentence(payee: PayeeObject, sentence: str) -> None:
+    assert describe(payee, "Jane Doe") == sentence
+
+
+async def test_a_payee_is_read_by_both_clients(airtel: RunningSimulator, tmp_path: Path) -> None:
+
+    async with (
+        serving(tmp_path, environment=environment(airtel), brands=BRANDS, api_key=KEY) as running,
+        AsyncMerchantClient(running.merchant.api, KEY) as client,
+    ):
+        payee = await client.payee("airtel", f"+{NUMBER}", name="J\u00e9 & Co")
+        assert (payee.outcome, payee.name, payee.is_barred) == ("named", "Jane Doe", False)
+        assert "Jane" not in repr(payee)
+        assert NUMBER not in repr(payee)
+        with pytest.raises(ApiRejection) as refused:
+            await client.payee("mpesa_ke", "254712345001")
+        assert refused.value.problem.cause == "config_unsupported_payment_method"
