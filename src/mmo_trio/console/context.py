@@ -20,6 +20,7 @@ from mmo_trio.engine.engine import Submit
 from mmo_trio.http.asgi.web_app import OpenStreams
 from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.sql.store import Store
+from mmo_trio.workers.providers.payees import PayeeQuestions
 
 EXTENSION = "mmo_console"
 """The key of the context among the extensions of the app."""
@@ -68,6 +69,8 @@ class ConsoleContext:
     """Event streams; pages without one stay as they are."""
     exports: OpenStreams = Factory(lambda: OpenStreams(limit=2, limit_each=1))
     known_state: KnownState = Factory(KnownState)
+    payees: PayeeQuestions | None = None
+    """Asks operators whose account is behind a number; None where nobody may ask."""
     closing: trio.Event = Factory(trio.Event)
     """Set when the listeners close, which ends the event streams."""
 

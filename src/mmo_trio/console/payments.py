@@ -15,6 +15,7 @@ from werkzeug.exceptions import BadRequest, NotFound, TooManyRequests
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
+from mmo_sansio.providers.common.operations import DIRECT_PAYOUT, operation_key
 from mmo_sansio.values.clock import (
     DAY,
     Instant,
@@ -28,6 +29,8 @@ from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.formula_guard import guard_cell
 from mmo_sansio.values.model import Stage, Status, Transaction
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal
 from mmo_trio.admin.explanation import alarms, load_payment_history, remarks
 from mmo_trio.admin.reference_search import search_by_beginning, search_by_reference
 from mmo_trio.admin.resolution import SUCCESS
@@ -387,6 +390,7 @@ async def show_payment(reference: str) -> str:
     wrong = await load_told_wrong(
         store, transaction, history.suspense, history.callbacks, history.reversals
     )
+    left = money_left(transaction, history.suspense, history.reversals)
     return await render_template(
         "payment.html",
         payment=transaction,
@@ -407,7 +411,8 @@ async def show_payment(reference: str) -> str:
         suspense=history.suspense,
         proposals=proposals,
         reversals=history.reversals,
-        money_left=money_left(transaction, history.suspense, history.reversals),
+        money_left=left,
+        asks_payee=may_ask_payee(transaction, left, history.reversals),
         reversal_operation=console().reversal_operation(transaction),
         audit_events=[
             show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED
@@ -418,6 +423,19 @@ async def show_payment(reference: str) -> str:
         outcome_groups=_possible_outcomes(transaction),
         is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
     )
+
+
+def may_ask_payee(payment: Transaction, left: Money | None, reversals: Sequence[Reversal]) -> bool:
+    """Tell whether money may still go to the number of a payment, and its operator can be asked
+    about it: the payment is a pay-out that has not ended, or money of it can go back."""
+    payees = console().payees
+    if payees is None or not payees.can_ask(payment.order.provider):
+        return False
+    is_sent = operation_key(payment) == DIRECT_PAYOUT and payment.status is Status.PENDING
+    can_go_back = (
+        console().reversal_operation(payment) is not None and left is not None and left.minor > 0
+    )
+    return is_sent or can_go_back or any(not each.state.has_ended for each in reversals)
 
 
 async def find_payment(reference: str) -> Transaction:

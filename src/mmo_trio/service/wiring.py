@@ -164,7 +164,7 @@ def assemble(resources: Resources) -> Components:
             error_docs_url=resources.urls.error_docs,
             sandbox_scenarios=scenarios,
         ),
-        console_context=_console_context(foundation, closing),
+        console_context=_console_context(foundation, workers, closing),
         http_metrics=http_metrics,
         prometheus_exporter=_prometheus_exporter(
             foundation, workers, http_metrics, retention.statistics
@@ -646,7 +646,9 @@ def _sandbox_context(
     )
 
 
-def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleContext:
+def _console_context(
+    foundation: Foundation, workers: Workers, closing: trio.Event
+) -> ConsoleContext:
     resources, accounts = foundation.resources, foundation.accounts.provider_accounts
     providers = foundation.accounts.providers
     return ConsoleContext(
@@ -670,6 +672,7 @@ def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleCont
         elsewhere=elsewhere_providers(resources.settings),
         is_sandbox=resources.config.is_sandbox,
         simulated_providers=foundation.accounts.simulated,
+        payees=workers.payees if resources.settings.gateway.payees_per_minute else None,
         closing=closing,
     )
 

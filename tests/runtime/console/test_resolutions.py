@@ -329,6 +329,7 @@ async def test_nothing_sends_a_callback_again(store: SqliteStore) -> None:
         "/second-factor/recovery-codes",
         "/second-factor/remove",
         "/search",
+        "/payments/<reference>/payee",
         "/payments/<reference>/resolutions",
         "/payments/<reference>/reversals",
         "/payments/<reference>/reversals/<int:number>/approve",
