@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from mmo_provider_wave import checkout, refunds
+from mmo_provider_wave import checkout, recipients, refunds
 from mmo_provider_wave.account import WaveAccount, read_account
 from mmo_provider_wave.account_check import (
     BALANCE_PART,
@@ -70,6 +70,8 @@ from mmo_sansio.providers import (
     HttpRequest,
     HttpResponse,
     OperationKey,
+    PayeeInquiry,
+    PayeeUnanswered,
     PaymentReports,
     ProviderHinted,
     ProviderNotification,
@@ -217,6 +219,15 @@ class WaveProvider:
             return BalanceReport()
         balance = AccountBalance(self.name, "wallet", amount, now.time, is_float=True)
         return BalanceReport((balance,))
+
+    def ask_payee(self, msisdn: str, name: str, *, now: Moment | Instant) -> PayeeInquiry:
+        """Ask whether the name is that of the number's wallet."""
+        body = recipients.verification_body(msisdn, name)
+        try:
+            answer = yield self._order(recipients.VERIFICATION, body, now=Moment.at(now))
+        except ExchangeFailed as failure:
+            return PayeeUnanswered(self.name, failure.reason)
+        return recipients.verification_report(self.name, answer)
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:

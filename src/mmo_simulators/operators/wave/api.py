@@ -6,6 +6,7 @@
     POST /v1/payout, /v1/payout/{id}/reverse            a pay-out
     GET  /v1/payout/{id}, /v1/payouts/search?client_reference=
     GET  /v1/balance, /v1/transactions?date=            the wallet's money
+    POST /v1/verify_recipient/                          whether a name is a wallet's
     GET, POST /c/{id}                                   where the payer approves
 
 A payer approves at the page, by `decision=approve&mobile=%2B221...`; without a number it is the one
@@ -151,7 +152,8 @@ class WaveSimulator:
             self._webhooks.schedule((session, body, vain + 1), at=at)
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open wallets, `{"account": "+221761110000", "balance": "100"}` or `"wallet"`, and replace
+        """Open wallets, `{"account": "+221761110000", "balance": "100"}` or `"wallet"`, also with
+        the `"name"` of who has it, and replace
         the settings of the portal, `{"account": "merchant", "webhook_url", "webhook_secrets",
         "signing_secret", "payers_act_after_s"}`. Raises ValueError."""
         for account in accounts:
@@ -160,6 +162,8 @@ class WaveSimulator:
                     self._apply_settings(**settings)
                 case {"account": str(holder), "balance": str(balance)}:
                     self.wallets.open_wallet(holder, balance)
+                    if isinstance(name := account.get("name"), str):
+                        self.wallets.names[holder] = name
                 case _:
                     raise ValueError("account and balance must be text")
 
@@ -335,6 +339,14 @@ class WaveSimulator:
             raise rejected(422, code, "The pay-out can't be reversed.")
         return HttpResponse(200)
 
+    def _verify_recipient(self, call: SimulatedCall) -> HttpResponse:
+        document = parse_document(call.request, ("mobile",))
+        known, name = self.wallets.names.get(document["mobile"]), document.get("name")
+        match = "NAME_NOT_KNOWN"
+        if known is not None and name is not None:
+            match = "MATCH" if known.casefold() == name.casefold() else "NO_MATCH"
+        return json_response(200, {"within_limits": True, "name_match": match})
+
     def _balance(self, call: SimulatedCall) -> HttpResponse:
         balance = self.wallets.balance(WALLET)
         return json_response(200, {"amount": balance.text, "currency": balance.currency})
@@ -430,6 +442,7 @@ ROUTES: Final[tuple[SimulatedRoute[WaveHandler], ...]] = (
     SimulatedRoute("ask", "GET", "/v1/payouts/search", WaveSimulator._search_payouts),
     SimulatedRoute("ask", "GET", "/v1/payout/{id}", WaveSimulator._payout),
     SimulatedRoute("account", "POST", "/v1/payout/{id}/reverse", WaveSimulator._reverse),
+    SimulatedRoute("account", "POST", "/v1/verify_recipient/", WaveSimulator._verify_recipient),
     SimulatedRoute("account", "GET", "/v1/balance", WaveSimulator._balance),
     SimulatedRoute("account", "GET", "/v1/transactions", WaveSimulator._transactions),
     SimulatedRoute(

@@ -122,6 +122,8 @@ class SimulatedWallets:
     currency: str = "XOF"
     sessions: dict[str, SimulatedSession] = Factory(dict)
     payouts: dict[str, SimulatedPayout] = Factory(dict)
+    names: dict[str, str] = Factory(dict)
+    """Who has a wallet, by its number; of others no name is known."""
     _balances: dict[str, Money] = Factory(dict)
     _book: list[tuple[Instant, dict[str, Any]]] = Factory(list)
     """Every movement of the merchant's wallet, as the list of transactions tells it."""

@@ -448,3 +448,24 @@ def test_an_account_of_the_wrong_form_is_refused(account: dict[str, Any]) -> Non
 
 def test_what_is_not_offered_is_not_found() -> None:
     assert Merchant().ask("GET", "/v1/payout-batch/pb-1")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("mobile", "name", "match"),
+    [
+        ("+221555110219", "fatou ndiaye", "MATCH"),
+        ("+221555110219", "Awa Diop", "NO_MATCH"),
+        ("+221555110219", None, "NAME_NOT_KNOWN"),
+        ("+221555110220", "Fatou Ndiaye", "NAME_NOT_KNOWN"),
+    ],
+)
+def test_a_name_is_compared_with_that_of_a_wallet(
+    mobile: str, name: str | None, match: str
+) -> None:
+    merchant = Merchant()
+    wallet = {"account": "+221555110219", "balance": "0", "name": "Fatou Ndiaye"}
+    merchant.simulator.open_accounts([wallet])
+    asked = {"mobile": mobile} | ({} if name is None else {"name": name})
+    status, told = merchant.ask("POST", "/v1/verify_recipient/", asked)
+    assert (status, told) == (200, {"within_limits": True, "name_match": match})
+    assert merchant.ask("POST", "/v1/verify_recipient/", {"name": "Awa"})[0] == 400
