@@ -21,6 +21,7 @@ from support import ORIGIN, CallbackReceiver, control, plan, read
 
 API_KEY = "wave_sn_prod_simulated-key"
 SECRET = "wave_sn_WHS_simulated-secret"
+PAYEE = "+221555110219"
 PAYER = "+221761110000"
 
 
@@ -101,15 +102,17 @@ def main() -> None:
     checkout.expire_session(session["id"])
     assert checkout.get_session(session["id"])["checkout_status"] == "expired"
 
-    sent = payout.create("XOF", "500", "+221555110219", idempotency_key="k", client_reference="p")
+    sent = payout.create("XOF", "500", PAYEE, idempotency_key="k", client_reference="p")
     assert sent["status"] == "succeeded"
-    again = payout.create("XOF", "500", "+221555110219", idempotency_key="k", client_reference="p")
+    again = payout.create("XOF", "500", PAYEE, idempotency_key="k", client_reference="p")
     assert again == sent == payout.get(sent["id"])
     assert payout.search("p") == [sent]
-    code = refused(
-        WaveValidationError, payout.create, "XOF", "600", "+221555110219", idempotency_key="k"
-    )
+    code = refused(WaveValidationError, payout.create, "XOF", "600", PAYEE, idempotency_key="k")
     assert code == "idempotency-mismatch"
+    wallet = {"account": PAYEE, "balance": "500", "name": "Fatou Ndiaye"}
+    control("/_simulator/accounts", {"accounts": [wallet]})
+    for name, match in (("Fatou Ndiaye", "MATCH"), ("Awa Diop", "NO_MATCH")):
+        assert payout.verify_recipient(PAYEE, name=name)["name_match"] == match
     payout.reverse(sent["id"])
     assert len(list(balance.get_all_transactions())) == 4
     assert int(balance.get()["amount"]) == opening
