@@ -247,9 +247,25 @@ async def test_a_gateway_ends_under_load_and_nobody_notices(mortal: Proxied) -> 
             is_over.set()
 
 
-async def test_a_webhook_that_finds_no_gateway_leaves_its_path_in_no_log(mortal: Proxied) -> None:
+async def test_a_number_that_is_asked_about_is_in_no_log(proxied: Proxied) -> None:
+    path = "/extensions/v1/payees/airtel/256752000000?name=Canary"
+    answer = await ask(f"{API}{path}", headers={"X-Api-Key": "wrong"}, connect=proxied.connect)
+    assert answer.status == 401
+    logs = await proxied.logs_with('"GET /extensions/v1/payees/airtel/..." 401')
+    assert "256752000000" not in logs
+    assert "Canary" not in logs
+
+
+async def test_what_finds_no_gateway_leaves_its_path_in_no_log(mortal: Proxied) -> None:
     for node in mortal.gateways.nodes:
         await node.end()
+    question = await ask(
+        f"{API}/extensions/v1/payees/airtel/256752000000?name=Canary", connect=mortal.connect
+    )
+    assert question.status in (502, 503)
+    logs = await mortal.logs_with(f'"GET /extensions/v1/payees/airtel/..." {question.status}')
+    assert "256752000000" not in logs
+    assert "Canary" not in logs
     answer = await ask(
         f"{API}/hooks/airtel/secret-part", method="POST", body=b"{}", connect=mortal.connect
     )
