@@ -57,7 +57,7 @@ def check_pages_url(pages_url: str, base_url: str) -> None:
 
 def payer_url_error(url: str, hosts: Collection[str]) -> str | None:
     """Return why no payer is sent to this address, in a sentence without it; None: he is."""
-    address = url.partition("#")[0]
+    address = url.replace("#", "?", 1)  # What is held to a query is held to a fragment.
     try:
         target = parse_url(address)
     except UrlError as error:

@@ -37,6 +37,9 @@ def test_a_page_on_a_host_of_the_account_may_be_opened(url: str) -> None:
         ("https://orange.example/", "does not name the host"),
         ("http://127.0.0.2/", "https"),
         ("https://pay.wave.com/\n", ""),
+        ("https://pay.wave.com/#\n", ""),
+        ("https://pay.wave.com/#\u202e", ""),
+        ("https://pay.wave.com/#" + "a" * 2048, "2048 is the most"),
         ("", "empty"),
     ],
 )
