@@ -265,6 +265,24 @@ class TestSessions:
         assert isinstance(report, ProviderUnreachable)
         assert [each.method for each in sent] == ["GET"]
 
+    @pytest.mark.spec("S6")
+    @pytest.mark.parametrize(
+        ("older", "report"),
+        [
+            (a_session("complete", id="cos-older"), ProviderAccepted),
+            (
+                a_session("complete", "cancelled", id="cos-older", transaction_id="T_1"),
+                ProviderUnreachable,
+            ),
+        ],
+    )
+    def test_a_failed_session_says_nothing_beside_one_that_may_be_paid(
+        self, older: bytes, report: type
+    ) -> None:
+        newer = a_session("complete", "cancelled", when_created="2026-01-15T10:20:00Z")
+        answers = {"GET /search": ok(results(older, newer))}
+        assert isinstance(polled(answers), report)
+
     def test_of_several_sessions_one_counts_and_the_others_are_ended(self) -> None:
         sent: list[HttpRequest] = []
         older = a_session(id="cos-older", when_created="2026-01-15T10:12:00Z")
@@ -604,6 +622,23 @@ class TestPayouts:
     def test_one_without_an_answer_is_searched(self) -> None:
         found = {"GET /payouts/search": ok(results(a_payout("succeeded")))}
         assert isinstance(polled(found, Type.PAYOUT), ProviderSucceeded)
+
+    @pytest.mark.spec("S6")
+    @pytest.mark.parametrize("is_first", [True, False])
+    @pytest.mark.parametrize(
+        ("status", "report"),
+        [
+            ("processing", ProviderAccepted),
+            ("reversed", ProviderUnreachable),
+            ("a-new-status", ProviderUnreachable),
+        ],
+    )
+    def test_a_failed_one_says_nothing_beside_another_that_may_be_paid(
+        self, is_first: bool, status: str, report: type
+    ) -> None:
+        both = (a_payout("failed"), a_payout(status, id="pt-2"))
+        found = {"GET /payouts/search": ok(results(*(both if is_first else both[::-1])))}
+        assert isinstance(polled(found, Type.PAYOUT), report)
 
     @pytest.mark.parametrize(
         ("code", "meaning"),

@@ -134,7 +134,16 @@ def test_nothing_is_refunded_while_the_session_is_not_found(answer: Answer) -> N
     assert [each.method for each in sent] == ["GET"]
 
 
-@pytest.mark.parametrize("found", [results(), results(SESSION)])
+def test_what_may_have_been_given_back_is_asked_for_again_and_not_called_unpaid() -> None:
+    given_back = a_session("complete", "cancelled", transaction_id="T_46HS5COOWE")
+    answers = {"GET /search": ok(results(given_back)), "POST /refund": ok(b"")}
+    assert isinstance(reversed_with(answers, []), ReversalSucceeded)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [results(), results(SESSION), results(a_session("complete", "cancelled"))],
+)
 def test_what_was_not_paid_is_not_refunded(found: bytes) -> None:
     sent: list[HttpRequest] = []
     assert isinstance(reversed_with({"GET /search": ok(found)}, sent), ReversalFailed)

@@ -29,6 +29,7 @@ from mmo_provider_wave.account_check import (
 from mmo_provider_wave.codes import ACCOUNT_REFUSALS, INCONCLUSIVE, find_failure
 from mmo_provider_wave.signatures import HEADER, SignatureFault, check_age, sign, verify
 from mmo_provider_wave.wire import (
+    FAILED,
     SUCCEEDED,
     Payout,
     Session,
@@ -243,7 +244,7 @@ class WaveProvider:
             session = yield from self._search_session(transaction, now=now)
         except (ExchangeFailed, Unclear):
             return about.never_received()  # No refund was asked for yet.
-        if session is None or session.payment_status != SUCCEEDED:
+        if session is None or not session.was_paid:
             return about.failed("Wave has no paid session of this payment.")
         try:
             answer = yield self._order(f"{SESSIONS}/{session.id}/refund", b"", now=now)
@@ -349,7 +350,7 @@ class WaveProvider:
             return read_payout(document, reference)
         listed = yield from self._search("/v1/payouts/search", reference, now=now)
         found = [read_payout(each, reference) for each in listed]
-        return next(iter(sorted(found, key=lambda each: each.status != SUCCEEDED)), None)
+        return min(found, key=_rank, default=None)
 
     def _search(self, path: str, reference: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
         """Return what Wave finds by our reference; what names another is left out."""
@@ -427,6 +428,11 @@ def _refused(about: PaymentReports, response: HttpResponse) -> ProviderReport:
         message = refusal.message or find_failure(refusal.code).reason
         return about.failed(code, refusal.code, message)
     return unclear
+
+
+def _rank(payout: Payout) -> int:
+    """Order pay-outs of one reference: what is paid counts, and a failure where nothing else is."""
+    return {SUCCEEDED: 0, FAILED: 2}.get(payout.status, 1)
 
 
 def _payout_report(about: PaymentReports, payout: Payout) -> ProviderReport:

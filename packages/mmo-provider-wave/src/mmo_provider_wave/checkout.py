@@ -48,12 +48,13 @@ is told in that answer only. While it is open it is polled often enough to be en
 
 def choose(sessions: Sequence[Session]) -> tuple[Session | None, Sequence[Session]]:
     """Return the session of a payment among those that name it, and the others: one that is paid,
-    else one that can be, else the newest."""
+    else one that can be, else one that may have been, else the newest."""
     ranked = sorted(
         sessions,
         key=lambda session: (
             session.payment_status == SUCCEEDED,
             session.is_open,
+            session.was_paid or session.payment_status != "cancelled",
             session.created_at or 0,
         ),
         reverse=True,

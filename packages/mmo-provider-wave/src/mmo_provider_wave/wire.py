@@ -45,6 +45,9 @@ FREE_TEXTS: Final = frozenset(
 SUCCEEDED: Final = "succeeded"
 """The status of a payment, and of a pay-out, whose money has moved."""
 
+FAILED: Final = "failed"
+"""The status of a pay-out that is not and will not be paid."""
+
 _SESSION_ID: Final = re.compile(r"cos-[0-9A-Za-z]{1,100}", re.ASCII)
 _PAYOUT_ID: Final = re.compile(r"pt-[0-9A-Za-z]{1,100}", re.ASCII)
 _RECEIPT: Final = re.compile(r"[!-~]{1,200}", re.ASCII)
@@ -87,6 +90,15 @@ class Session:
     def is_open(self) -> bool:
         """Tell whether it can still be paid."""
         return self.checkout_status == "open" and self.payment_status != SUCCEEDED
+
+    @property
+    def was_paid(self) -> bool:
+        """Tell whether its money was taken, also where it may have been given back since: it is
+        cancelled then, and has a transaction."""
+        is_cancelled = self.payment_status == "cancelled" and self.checkout_status == "complete"
+        return self.payment_status == SUCCEEDED or (
+            is_cancelled and self.transaction_id is not None
+        )
 
 
 @frozen
