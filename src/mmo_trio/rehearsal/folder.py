@@ -100,7 +100,7 @@ class RehearsalFolder:
             BegunStep(reference, now, 1) if known is None else evolve(known, runs=known.runs + 1)
         )
         self.keep_begun(step, begun)
-        self._conclude_exchange(step)
+        self._conclude_exchange()
         return begun
 
     def keep_begun(self, step: str, begun: BegunStep) -> None:
@@ -111,10 +111,10 @@ class RehearsalFolder:
         """Forget that a step was begun, of which nothing was sent."""
         self._begun(step).unlink(missing_ok=True)
 
-    def note_sending(self, line: Mapping[str, Any]) -> None:
-        """Keep what is about to be sent, as an exchange without an answer: whoever goes on after a
-        kill records it so, unless its answer is recorded under the same number."""
-        write_new(self._sending, json.dumps(line))
+    def note_sending(self, step: str, line: Mapping[str, Any]) -> None:
+        """Keep what is about to be sent in a step, as an exchange without an answer: whoever goes
+        on after a kill records it so, unless its answer is recorded under the same number."""
+        write_new(self._sending, json.dumps({"step": step, "line": line}))
 
     def note_answered(self) -> None:
         """Forget what was being sent, as it is recorded."""
@@ -154,12 +154,13 @@ class RehearsalFolder:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_new(path, text)
 
-    def _conclude_exchange(self, step: str) -> None:
-        """Add what was being sent when an earlier run was killed, without an answer, unless its
-        answer was recorded."""
+    def _conclude_exchange(self) -> None:
+        """Add what was being sent when an earlier run was killed to the recording of its own step,
+        without an answer, unless its answer was recorded."""
         if not self._sending.exists():
             return
-        sent = json.loads(self._sending.read_text("utf-8"))
+        noted = json.loads(self._sending.read_text("utf-8"))
+        step, sent = noted["step"], noted["line"]
         if all(line.get("number") != sent["number"] for line in self.recorded(step)):
             self.append(step, sent)
         self.note_answered()

@@ -194,7 +194,7 @@ class StepRecorder:
         number = {"number": f"{self.begun.runs}.{self._sent}"}
         unanswered = ExchangeFailed("The rehearsal was interrupted.", may_have_arrived=True)
         sent = {**self._line(request, unanswered), **number}
-        self.folder.note_sending(sent)
+        self.folder.note_sending(self.step, sent)
         outcome: HttpResponse | ExchangeFailed
         try:
             outcome = await send(request)
@@ -202,6 +202,7 @@ class StepRecorder:
             outcome = failure
         except trio.Cancelled:  # Its time is over.
             self.folder.append(self.step, sent)
+            self.folder.note_answered()
             raise
         self.folder.append(self.step, {**self._line(request, outcome), **number})
         self.folder.note_answered()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -98,16 +99,44 @@ def test_what_was_being_sent_at_a_kill_is_recorded_once_without_an_answer(tmp_pa
     folder = RehearsalFolder(tmp_path)
     folder.open({"account": "a", "kind": "b"}, "2026-11-29")
     begun = folder.begin("prompt", "R1", Instant(1))
-    folder.note_sending({"from": "gateway", "number": "1.1", "failure": "interrupted"})
+    folder.note_sending("prompt", {"from": "gateway", "number": "1.1", "failure": "interrupted"})
     again = folder.begin("prompt", "R2", Instant(2))
     assert (again.reference, again.began_at, again.runs) == (begun.reference, begun.began_at, 2)
-    folder.note_sending({"from": "gateway", "number": "2.1", "failure": "interrupted"})
+    folder.note_sending("prompt", {"from": "gateway", "number": "2.1", "failure": "interrupted"})
     folder.append("prompt", {"from": "gateway", "number": "2.1", "answer": {}})
     folder.begin("prompt", "R3", Instant(3))
     assert [each["number"] for each in folder.recorded("prompt")] == ["1.1", "2.1"]
     assert folder.outcome_of("prompt") is None
     folder.finish("prompt", held_if(True, "It held."))
     assert folder.outcome_of("prompt") == held_if(True, "It held.")
+
+
+def test_what_was_being_sent_is_recorded_in_its_own_step(tmp_path: Path) -> None:
+    folder = RehearsalFolder(tmp_path)
+    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
+    folder.begin("prompt", "R1", Instant(1))
+    folder.note_sending("prompt", {"from": "gateway", "number": "1.1", "failure": "interrupted"})
+    folder.begin("payout", "R2", Instant(2))
+    assert [each["number"] for each in folder.recorded("prompt")] == ["1.1"]
+    assert folder.recorded("payout") == ()
+
+
+async def test_what_was_cut_off_is_recorded_once_in_its_own_step(tmp_path: Path) -> None:
+    folder = RehearsalFolder(tmp_path)
+    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
+    recorder = StepRecorder(folder, "prompt", BEGUN, Redactor(bytes(16), str), GatewayClock())
+
+    async def send(request: HttpRequest) -> HttpResponse:
+        scope.cancel()
+        await trio.sleep_forever()
+        raise AssertionError
+
+    request = HttpRequest("POST", b"https://api.example/pay")
+    with trio.CancelScope() as scope:
+        await recorder.send(request, send=send, may_send=lambda host: True)
+    folder.begin("payout", "R2", Instant(2))
+    assert [each["number"] for each in folder.recorded("prompt")] == ["1.1"]
+    assert folder.recorded("payout") == ()
 
 
 def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
