@@ -341,14 +341,15 @@ class RedactingProvider:
 
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
     """Yield every text that an adapter or its account leaves out of its repr, which marks it as a
-    secret."""
+    secret, also each one of several."""
     for each in getattr(type(instance), "__attrs_attrs__", ()):
         value = getattr(instance, each.name)
-        if isinstance(value, str):
-            if not each.repr and value:
-                yield value
-        elif depth < DEPTH_MAX:
-            yield from find_secrets(value, depth + 1)
+        for part in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(part, str):
+                if not each.repr and part:
+                    yield part
+            elif depth < DEPTH_MAX:
+                yield from find_secrets(part, depth + 1)
 
 
 def decode_base64(run: str) -> bytes:

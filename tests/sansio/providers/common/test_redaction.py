@@ -6,12 +6,12 @@ import base64
 import json
 
 import pytest
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.common.interface import AccessToken, SignInFailed, drive
-from mmo_sansio.providers.common.redaction import REDACTED, RedactingProvider
+from mmo_sansio.providers.common.redaction import REDACTED, RedactingProvider, find_secrets
 from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.testing import START, a_transaction
@@ -46,6 +46,18 @@ def signed_in(provider: RedactingProvider, token: str = TOKEN) -> None:
     assert end.value.value.value == token
 
 
+@frozen
+class Key:
+    secret: str = field(repr=False)
+
+
+@frozen
+class Account:
+    hosts: tuple[str, ...]
+    webhook_secrets: tuple[str, ...] = field(repr=False)
+    keys: tuple[Key, ...] = field(repr=False)
+
+
 BASIC = base64.b64encode(f"{USER}:{USER_KEY}".encode()).decode()
 SAID = [
     f"key%3D{KEY.replace('-', '%2D')} and 100% more %zz%FF",
@@ -58,6 +70,12 @@ SAID = [
     "x" * 490 + KEY,
     "callback https://gw.example/hooks/mtn/the-token-of-the-hook/1 is not allowed",
 ]
+
+
+@pytest.mark.spec("A5")
+def test_each_of_several_secrets_is_one() -> None:
+    account = Account(("pay.example",), ("the-old-one", "the-new-one"), (Key("the-key"),))
+    assert set(find_secrets(account)) == {"the-old-one", "the-new-one", "the-key"}
 
 
 @pytest.mark.spec("A5")
