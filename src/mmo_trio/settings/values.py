@@ -313,6 +313,7 @@ parse_networks: Callable[[Any], tuple[Network, ...]] = _list_of(
 
 
 def _parse_amount(text: str) -> Money:
+    """Parse an amount as all settings have it, such as KES 50000."""
     currency, number = text.split()
     return written_money(number, currency)
 
@@ -349,12 +350,12 @@ class ReversalLimit:
     amount: Money
 
     def __str__(self) -> str:
-        return f"{self.role} {self.amount}"
+        return f"{self.role} {self.amount.currency} {self.amount.text}"
 
 
 def _parse_reversal_limit(text: str) -> ReversalLimit:
-    role, amount, currency = text.split()
-    return ReversalLimit(Role(role).value, written_money(amount, currency))
+    role, _, amount = text.partition(" ")
+    return ReversalLimit(Role(role).value, _parse_amount(amount))
 
 
 def _format_list(values: tuple[object, ...]) -> str:
@@ -378,9 +379,11 @@ NETWORKS = ValueKind("list of networks", parse_networks, _format_list)
 PORTS = ValueKind(
     "list of ports", _list_of("port numbers, such as [443, 8443]", _parse_port), _format_list
 )
-_LIMITS = 'limits, such as ["support 5000 KES", "approver 50000 KES"]'
+_LIMITS = 'limits, such as ["support KES 5000", "approver KES 50000"]'
 REVERSAL_LIMITS = ValueKind(
-    "list of limits", _list_of(_LIMITS, _parse_reversal_limit), _format_list
+    'list of limits, e.g. ["support KES 5000"]',
+    _list_of(_LIMITS, _parse_reversal_limit),
+    _format_list,
 )
 _HOST_NAMES = 'host names, such as ["console.example.com"], without scheme or port'
 HOST_NAMES = ValueKind("list of host names", _list_of(_HOST_NAMES, _parse_host_name), _format_list)

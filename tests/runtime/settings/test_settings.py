@@ -401,3 +401,13 @@ def test_the_ready_line_holds_the_key_only_when_there_is_one() -> None:
 def test_an_amount_whose_point_may_part_thousands_is_refused(value: list[str]) -> None:
     with pytest.raises(InvalidSettingValue):
         parse_amounts(value)
+
+
+def test_every_amount_of_a_setting_begins_with_its_currency() -> None:
+    assert parse_amounts(["KES 5000"])[0].minor == 500_000
+    environment = {"MMO_CONSOLE_REVERSAL_LIMITS": "support KES 5000, approver KES 50000"}
+    limits = load_settings(environment=environment).console.reversal_limits
+    assert [str(each) for each in limits] == ["support KES 5000.00", "approver KES 50000.00"]
+    for written in ("support 5000 KES", "support KES", "5000", "nobody KES 5000"):
+        with pytest.raises(SettingsError, match="support KES 5000"):
+            load_settings(environment={"MMO_CONSOLE_REVERSAL_LIMITS": written})
