@@ -66,15 +66,23 @@ class ProblemType:
         retry_after_s: int | None = None,
     ) -> Problem:
         """Return the rejection of this type with this detail and these field faults."""
-        delay_s = RETRY_AFTER_S if self.status == 503 else retry_after_s
+        if retry_after_s is None and self.status == 503:
+            retry_after_s = RETRY_AFTER_S
         return Problem(
-            self.status, self.title, self.error_code, self.segment, detail, errors, allow, delay_s
+            self.status,
+            self.title,
+            self.error_code,
+            self.segment,
+            detail,
+            errors,
+            allow,
+            retry_after_s,
         )
 
 
 RETRY_AFTER_S = 2
-"""The delay in seconds that a 503 advises: long enough for a short stall to pass, short enough for
-a waiting payer (P4)."""
+"""The delay in seconds that a 503 advises where nothing else is known: long enough for a short
+stall to pass, short enough for a waiting payer (P4)."""
 
 
 def _bad_request(status: int, segment: str) -> ProblemType:

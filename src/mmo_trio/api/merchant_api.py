@@ -69,10 +69,14 @@ PROBLEM_ERRORS: Final = (ProblemError, StoreUnavailable, OutcomeUnknown)
 STORE_UNAVAILABLE = problems.UNAVAILABLE.problem(
     "Nothing was stored. Send the same request again, with the same reference."
 )
+RESTORED_RETRY_AFTER_S: Final = 300
+"""Seconds that a merchant is told to wait while the brand is held after a restoration: staff close
+the gap in hours, not in moments."""
 RESTORED = problems.UNAVAILABLE.problem(
     "The gateway was restored from a backup, and payments of late may be missing. Nothing was "
     "stored. Do not pay again"
-    " by another way: look the payment up, or send the same request, later."
+    " by another way: look the payment up, or send the same request, later.",
+    retry_after_s=RESTORED_RETRY_AFTER_S,
 )
 OUTCOME_UNKNOWN = problems.INTERNAL.problem(
     "It is not known whether the payment was taken. Look it up by its merchantReference before "

@@ -197,7 +197,7 @@ async def test_a_restored_backup_does_no_harm(
             assert (await merchant.status(before["gatewayReference"])) == before
             for path in (f"status/{lost['gatewayReference']}", "status/mref/salary-78"):
                 missing = await merchant.get(path)
-                assert (missing.status, missing.headers["retry-after"]) == (503, "2")
+                assert (missing.status, missing.headers["retry-after"]) == (503, "300")
             assert (
                 await merchant.create("direct/payout", merchantReference="salary-78")
             ).status == 503
