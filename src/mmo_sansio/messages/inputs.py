@@ -262,6 +262,8 @@ class ProviderUnreachable:
     denies_payment: bool = False
     """Whether the provider says that nothing came of the payment, but not beyond doubt: it has none
     such, or calls it failed and the reason ambiguous."""
+    is_answered_later: bool = False
+    """Whether the provider took a question and answers it by a notification, as it always does."""
     version: int | None = None
 
 

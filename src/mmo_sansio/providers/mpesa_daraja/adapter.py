@@ -521,7 +521,8 @@ class DarajaProvider:
             return about.unreachable(f"Daraja answered {answer.status} to a poll.")
         if about.transaction.progress.stage is Stage.AWAITING_RESULT:
             return about.accepted()
-        return about.unreachable("Daraja will answer the poll by a callback.")
+        later = about.unreachable("Daraja will answer the poll by a callback.")
+        return evolve(later, is_answered_later=True)
 
     def _ask_by_receipt(
         self,

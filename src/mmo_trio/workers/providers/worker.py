@@ -625,7 +625,7 @@ class ProviderWorker:
         report = with_poll_interval(report, provider.operations, about)
         report = without_refused_url(report, provider)
         counts.reports[REPORT_LABELS[type(report)]] += 1
-        if isinstance(report, inputs.ProviderUnreachable):
+        if isinstance(report, inputs.ProviderUnreachable) and not report.is_answered_later:
             subject = about.reference
             logger.warning(
                 "provider_unreachable",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 from attrs import Factory, asdict, define, evolve
+from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -120,6 +121,10 @@ class PlainProvider:
                 return ProviderSucceeded(subject, self.name, Source.POLL)
             case 202:
                 return ProviderAccepted(subject, self.name, Source.POLL)
+            case 204:
+                return ProviderUnreachable(
+                    subject, self.name, "It tells by a callback.", is_answered_later=True
+                )
             case _:
                 return ProviderNeverReceived(subject, self.name, transaction.progress.version)
 
@@ -324,6 +329,24 @@ async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(
         await harness.worker.wait_idle()
         assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.SUCCEEDED)
         assert harness.worker.counts["test"].reports["unreachable"] == 1
+
+
+async def test_a_question_that_is_answered_by_a_callback_is_no_warning(
+    autojump_clock: MockClock,
+) -> None:
+    async def takes_question(request: HttpRequest) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        return HttpResponse(204)
+
+    with capture_logs() as logs:
+        async with at_work(WorkerHarness(answers=[has_it, takes_question, hangs])) as harness:
+            await harness.create()
+            await harness.worker.wait_idle()
+            for asked in ("in the usual way", "in vain"):
+                harness.worker.try_enqueue(harness.engine.work(PollProvider(REFERENCE)))
+                await harness.worker.wait_idle()
+                warned = [log for log in logs if log["event"] == "provider_unreachable"]
+                assert len(warned) == (asked == "in vain")
 
 
 @pytest.mark.spec("S6", "E1")

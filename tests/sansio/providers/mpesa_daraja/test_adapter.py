@@ -690,7 +690,8 @@ def test_a_payout_is_asked_about_by_its_own_id_or_by_the_one_daraja_gave_it() ->
         seen: list[HttpRequest] = []
         report = asked(payment("payout", provider_reference=known_as), 200, TAKEN, seen=seen)
         assert body_of(seen)["OriginalConversationID"] == asked_by
-        assert isinstance(report, ProviderUnreachable)  # It tells by a callback.
+        assert isinstance(report, ProviderUnreachable)
+        assert report.is_answered_later, "it tells by a callback"
 
 
 @pytest.mark.spec("S6")
