@@ -69,6 +69,8 @@ The pages listener of a sandbox takes these requests in JSON, without a key; in 
 | `GET /sandbox/requests?after=0` | lists the latest requests of merchants, and why one was refused |
 | `GET /sandbox/suspense` | lists the open entries of the suspense book |
 
+The last three are pages in a browser, with headers, bodies and answers; `?as=json` shows there what programs get.
+
 The [console](console.md) of a sandbox works like that of a gateway; `mmo users add ada --role admin` makes its first
 user.
 

@@ -8,7 +8,7 @@ from mmo_trio.pages.context import EXTENSION, PagesContext
 from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
 from mmo_trio.pages.docs.trial import create_trial_blueprint
 from mmo_trio.pages.payment.page import create_payment_page_blueprint, show_store_failure
-from mmo_trio.pages.sandbox import controls, guide, phone
+from mmo_trio.pages.sandbox import activity, controls, guide, phone
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 CONTENT_SECURITY_POLICY = (
@@ -32,6 +32,7 @@ def create_pages_app(context: PagesContext, api_docs: ApiDocs) -> WebApp:
     if context.sandbox is not None:
         for blueprint in (
             controls.pages,
+            activity.pages,
             guide.pages,
             phone.pages,
             create_trial_blueprint(api_docs),

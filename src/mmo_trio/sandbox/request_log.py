@@ -18,6 +18,8 @@ from mmo_trio.http.handler import Admitted, RequestContext
 
 REQUESTS_MAX: Final = 500
 """Requests that are kept."""
+TEXT_BYTES_MAX: Final = 4_096
+"""How much is kept of a body and of an answer."""
 UNLOGGED_ROUTES: Final = frozenset({"healthz", "readyz", "hooks"})
 """What merchants do not send; the path of a webhook holds its secret."""
 
@@ -44,7 +46,7 @@ class RequestLog:
         respond = answer.respond
 
         async def respond_and_note(body: bytes) -> HttpResponse | Problem:
-            return note(await respond(body))
+            return note(await respond(body), body)
 
         return Admitted(answer.body_limit, respond_and_note)
 
@@ -59,6 +61,7 @@ class RequestLog:
         context: RequestContext,
         began_at: float,
         answer: HttpResponse | Problem,
+        body: bytes = b"",
     ) -> HttpResponse | Problem:
         if context.route in UNLOGGED_ROUTES:
             return answer
@@ -72,9 +75,16 @@ class RequestLog:
             "path": head.target.decode("ascii", "backslashreplace"),
             "status": answer.status,
             "durationMs": round((trio.current_time() - began_at) * 1000),
+            "body": _text(body),
         }
         if isinstance(answer, Problem):
             errors = [{"field": each.field, "detail": each.detail} for each in answer.errors]
             entry |= {"problem": answer.segment, "detail": answer.detail, "errors": errors}
+        else:
+            entry["answer"] = _text(answer.body)
         self._entries.append(entry)
         return answer
+
+
+def _text(body: bytes) -> str:
+    return body[:TEXT_BYTES_MAX].decode(errors="replace")

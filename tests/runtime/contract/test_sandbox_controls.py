@@ -3,6 +3,7 @@ in production."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -549,3 +550,57 @@ async def test_the_guide_and_its_command_are_about_one_shop_and_one_amount(
     assert "Demo Shop asks for <strong>KES 10.00</strong>" in front
     assert "/gateway/mmo/v2/web/payin/mpesa_ke" in front
     assert '"amount": {"value": 10.00, "currency": "KES"}' in front
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+async def test_people_get_pages_of_what_has_happened_and_programs_json(sandbox: Running) -> None:
+    await sandbox.merchant.create(amount={"value": "250", "currency": "KES"})
+    for name in ("callbacks", "requests", "suspense"):
+        url = f"{sandbox.ready.pages}/sandbox/{name}"
+        shown = await ask(url, headers=BROWSER)
+        assert (shown.status, shown.headers["vary"]) == (200, "Accept")
+        assert shown.headers["content-type"].startswith("text/html")
+        for headers in ({}, {"Accept": "*/*"}, {"Accept": "application/json"}):
+            assert isinstance((await ask(url, headers=headers)).json, list)
+        assert isinstance((await ask(f"{url}?as=json", headers=BROWSER)).json, list)
+    requests = (await ask(f"{sandbox.ready.pages}/sandbox/requests", headers=BROWSER)).body
+    assert b'<a href="/errors/validation_failed">validation_failed</a>' in requests
+    assert b"&#39;amount.value&#39; must be a number" in requests
+    assert b"&#34;value&#34;: &#34;250&#34;" in requests, "its body"
+
+
+async def test_a_callback_is_shown_with_headers_body_and_the_shops_answer(
+    sandbox: Running,
+) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin")
+    reference = accepted["gatewayReference"]
+    tour = f"{sandbox.ready.pages}/try/{reference}"
+    assert b"It appears here at that moment" in (await ask(tour)).body
+    await sandbox.control("pay", gatewayReference=reference)
+    await sandbox.callback_for(reference)
+    with trio.fail_after(TIMEOUT_S):
+        while "HTTP 204" not in (await ask(tour)).body.decode():  # noqa: ASYNC110
+            await trio.sleep(0.02)
+    for url in (tour, f"{sandbox.ready.pages}/sandbox/callbacks"):
+        shown = html.unescape((await ask(url, headers=BROWSER)).body.decode())
+        assert "POST /" in shown
+        assert f"X-API-KEY: {sandbox.merchant.key}" in shown
+        assert f'"gatewayReference": "{reference}"' in shown
+        assert "HTTP 204" in shown
+
+
+async def test_a_test_number_of_the_front_page_decides_what_happens(sandbox: Running) -> None:
+    pages, number = sandbox.ready.pages, "254700000101"
+    front = (await ask(f"{pages}/?number={number}")).body.decode()
+    assert f'value="{number}"' in front
+    assert f'href="/?number={number}#number"' in front
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    made = await ask(f"{pages}/try", method="POST", headers=kind, body=f"number={number}".encode())
+    url = made.headers["location"]
+    await ask(f"{pages}{url}/confirm", method="POST", headers=kind, body=b"")
+    ended = await sandbox.merchant.ended(url.removeprefix("/try/"))
+    assert ended["errorCode"] == "user_insufficient_funds"
+    wrong = await ask(f"{pages}/try", method="POST", headers=kind, body=b"number=12x")
+    assert b'value="12x"' in wrong.body, "what was typed stays"

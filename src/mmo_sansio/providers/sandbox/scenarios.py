@@ -59,6 +59,13 @@ class Scenario:
     poll_after: Span | None = None
     """The operator's advice for the first poll; None: the usual interval."""
 
+    @property
+    def only_failure(self) -> ErrorCode | None:
+        """Return the reason with which the payment fails at once, where nothing else happens."""
+        if len(self.steps) != 1 or self.steps[0].counted_from is not DelayOrigin.SUBMISSION:
+            return None
+        return self.steps[0].failure
+
 
 def _failure(name: str, digits: str, code: ErrorCode) -> Scenario:
     return Scenario(name, digits, f"fails with `{code}`", (ScenarioStep(failure=code),))

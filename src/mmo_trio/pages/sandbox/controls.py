@@ -1,10 +1,8 @@
-"""Serves a sandbox's controls: its clock, deposits, the page's button, callbacks, requests,
-suspense."""
+"""Serves a sandbox's controls: its clock, deposits, the page's button."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from quart import Blueprint, Response, request
@@ -18,14 +16,11 @@ from mmo_sansio.values.model import Brand, Method, Party
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.problems import FieldError, ProblemError
 from mmo_sansio.values.strict_json import JsonNumber, parse_object
-from mmo_trio.admin.explanation import suspense_entry_to_json
 from mmo_trio.pages.context import pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.settings.values import InvalidSettingValue, parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 JsonBody = dict[str, Any]
-
-_NUMBER_PATTERN = re.compile("[0-9]{1,15}", re.ASCII)
 
 pages = Blueprint("sandbox", __name__, url_prefix="/sandbox")
 pages.before_request(reject_cross_site_post)
@@ -37,9 +32,9 @@ async def clock() -> Response:
     try:
         span = parse_span(_required_text(body, "advance"))
     except InvalidSettingValue as error:
-        raise _validation_error("advance", str(error)) from None
+        raise validation_error("advance", str(error)) from None
     now = await sandbox_context().advance_clock(span)
-    return _json_response({"now": format_with_microseconds(now)})
+    return json_response({"now": format_with_microseconds(now)})
 
 
 @pages.post("/push")
@@ -49,7 +44,7 @@ async def push() -> Response:
     brand, method = await _find_brand_and_method(body)
     reply = await pages_context().submit(_parse_deposit(body, brand, method))
     known = reply.transaction if isinstance(reply, Applied | Ignored) else None
-    return _json_response({"gatewayReference": known.reference if known else None})
+    return json_response({"gatewayReference": known.reference if known else None})
 
 
 @pages.post("/pay")
@@ -58,45 +53,11 @@ async def pay() -> Response:
     reference = _required_text(await _read_json_body(), "gatewayReference")
     reply = await pages_context().submit(ConfirmPage(reference.upper()))
     if isinstance(reply, Applied):
-        return _json_response({"gatewayReference": reply.transaction.reference})
+        return json_response({"gatewayReference": reply.transaction.reference})
     reason = reply.reason if isinstance(reply, Ignored) else "It was refused."
     if isinstance(reply, Ignored) and reply.transaction is not None:
-        return _json_response({"gatewayReference": reply.transaction.reference, "ignored": reason})
+        return json_response({"gatewayReference": reply.transaction.reference, "ignored": reason})
     raise ProblemError(problems.NOT_FOUND.problem(reason))
-
-
-@pages.get("/callbacks")
-async def callbacks() -> Response:
-    recorded = await pages_context().store.admin.callbacks(brand=request.args.get("brand"))
-    return _json_response(
-        [
-            {
-                "gatewayReference": each.gateway_reference,
-                "url": each.attempt.url,
-                "outcome": each.attempt.outcome,
-                "status": each.attempt.status,
-                "durationMs": each.attempt.duration_ms,
-                "at": format_with_microseconds(each.at),
-            }
-            for each in recorded
-        ]
-    )
-
-
-@pages.get("/requests")
-async def requests() -> Response:
-    """List the latest requests of merchants, from after the one with the number `after`."""
-    after = request.args.get("after", "0")
-    if not _NUMBER_PATTERN.fullmatch(after):
-        raise _validation_error("after", "must be the number of a request, such as 12")
-    return _json_response(sandbox_context().request_log.since(int(after)))
-
-
-@pages.get("/suspense")
-async def suspense() -> Response:
-    """List the open entries of the suspense book."""
-    entries = await pages_context().store.admin.suspense(brand=request.args.get("brand"))
-    return _json_response([suspense_entry_to_json(each) for each in entries])
 
 
 @pages.errorhandler(StoreUnavailable)
@@ -121,21 +82,21 @@ async def _read_json_body() -> JsonBody:
 def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotified:
     amount, party = body.get("amount"), body.get("party")
     if not isinstance(amount, dict):
-        raise _validation_error("amount", "must be an object with value and currency")
+        raise validation_error("amount", "must be an object with value and currency")
     if not isinstance(party, dict):
-        raise _validation_error(
+        raise validation_error(
             "party", "must be an object with msisdn, and id if the payer typed one"
         )
     currency, msisdn = _required_text(amount, "currency"), _required_text(party, "msisdn")
     value = amount.get("value")
     if not isinstance(value, JsonNumber):
-        raise _validation_error("amount.value", "must be a number")
+        raise validation_error("amount.value", "must be a number")
     try:
         paid = to_money(check_amount(parse_number(value.text)), currency)
     except AmountError as error:
-        raise _validation_error("amount.value", str(error)) from None
+        raise validation_error("amount.value", str(error)) from None
     except KeyError:
-        raise _validation_error("amount.currency", "must be a currency of ISO 4217") from None
+        raise validation_error("amount.currency", "must be a currency of ISO 4217") from None
     return DepositNotified(
         provider=method.provider,
         provider_reference=_required_text(body, "providerReference"),
@@ -172,7 +133,7 @@ async def _find_brand_and_method(body: JsonBody) -> tuple[Brand, Method]:
 def _required_text(body: JsonBody, field: str) -> str:
     value = body.get(field)
     if not isinstance(value, str) or not value.strip():
-        raise _validation_error(field, "is required and must be a string")
+        raise validation_error(field, "is required and must be a string")
     return value
 
 
@@ -180,11 +141,12 @@ def _optional_text(body: JsonBody, field: str) -> str | None:
     return None if body.get(field) is None else _required_text(body, field)
 
 
-def _validation_error(field: str, detail: str) -> ProblemError:
+def validation_error(field: str, detail: str) -> ProblemError:
+    """Return the refusal of a field."""
     return ProblemError(
         problems.VALIDATION_FAILED.problem(f"{field} {detail}.", FieldError(field, detail))
     )
 
 
-def _json_response(value: object) -> Response:
+def json_response(value: object) -> Response:
     return Response(json.dumps(value), content_type="application/json")

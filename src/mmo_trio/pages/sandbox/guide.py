@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from mmo_sansio.messages.inputs import ConfirmPage, CreatePayment, Draft
 from mmo_sansio.messages.replies import Accepted
-from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, SCENARIOS_BY_DIGITS
 from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.number_format import format_amount
@@ -27,6 +27,7 @@ from mmo_trio.pages.context import (
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.page import PART_PARAMETER, payment_variables
 from mmo_trio.pages.payment.shops import Shop, shop_of
+from mmo_trio.pages.sandbox.activity import describe_callbacks
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 
@@ -47,7 +48,10 @@ pages.before_request(reject_cross_site_post)
 
 
 @pages.get("/")
-async def guide(*, fault: str = "") -> Response:
+async def guide(*, fault: str = "", number: str = "") -> Response:
+    """Show the front page, with the number that a link of the test numbers has chosen."""
+    chosen = request.args.get("number", "")
+    number = number or (chosen if MSISDN_PATTERN.fullmatch(chosen) else PHONE_NUMBER)
     offer = await _find_web_payin_method()
     page = await render_template(
         "guide.html",
@@ -56,7 +60,8 @@ async def guide(*, fault: str = "") -> Response:
         method=offer[1] if offer else None,
         least=_minimum_amount(offer[1]) if offer else None,
         amount=format_amount(_minimum_amount(offer[1])) if offer else "",
-        number=PHONE_NUMBER,
+        number=number,
+        sample_number=PHONE_NUMBER,
         fault=fault,
         addresses=sandbox_context().addresses,
         api_key=await find_shown_key(),
@@ -74,7 +79,7 @@ async def make_payment() -> AnyResponse | Response:
     offer = await _find_web_payin_method()
     if offer is None or not MSISDN_PATTERN.fullmatch(number):
         fault = "A phone number has 3 to 20 digits, with the country's code in front."
-        return await guide(fault=fault if offer else "")
+        return await guide(fault=fault if offer else "", number=form.get("number", ""))
     reply = await pages_context().submit(_create_payment_input(*offer, number))
     assert isinstance(reply, Accepted), reply
     return redirect(f"/try/{reply.order.gateway_reference}", 303)
@@ -88,6 +93,8 @@ async def show_payment(reference: str) -> Response:
     if transaction is None or transaction.order.page is None:
         return Response(await render_template("unknown.html"), 404)
     order, token = transaction.order, transaction.order.page.token
+    recorded = await context.store.admin.callbacks(gateway_reference=reference)
+    callbacks = await describe_callbacks(recorded)
     record = await context.store.brand_record(order.brand)
     shop = Shop(order.brand) if record is None else shop_of(record.brand)
     number = order.party.msisdn.removeprefix("+")
@@ -105,6 +112,9 @@ async def show_payment(reference: str) -> Response:
         ),
         reference=reference,
         merchant_reference=order.merchant_reference,
+        payment_status=transaction.status.value,
+        error_code=transaction.progress.error_code,
+        callback=callbacks[0] if callbacks else None,
         own_url=own_url,
         action_url=f"{own_url}/confirm",
         events_url=f"/pay/{token}/events",
@@ -140,7 +150,8 @@ def _minimum_amount(method: Method) -> Money:
 
 
 def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePayment:
-    """Return the input of a merchant's request; its scenario prompts the virtual phone."""
+    """Return the input of a merchant's request. A test number decides by itself what happens; any
+    other one prompts the virtual phone."""
     amount, reference = _minimum_amount(method), sandbox_context().new_reference()
     draft = Draft(
         operation=Operation.WEB_PAYIN,
@@ -151,7 +162,7 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
         result_url=LISTENER_URL,
         merchant_reference=f"try-{reference[-8:].lower()}",
         party=Party("somebody", number),
-        scenario="phone",
+        scenario=None if number[-3:] in SCENARIOS_BY_DIGITS else "phone",
         labels='{"order":"2 tickets, Nairobi to Mombasa"}',
     )
     return CreatePayment(

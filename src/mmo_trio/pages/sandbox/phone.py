@@ -115,8 +115,10 @@ async def answer_prompt(number: str, reference: str) -> Response:
 @pages.get("/<number>/events")
 async def stream_events(number: str) -> Response:
     """Send one event once the phone has other prompts or messages than those `shown`: `prompt`
-    while it has any prompt, else `message`."""
+    while it has any prompt, else `message`. With a `payment`, its callback is something to show,
+    too."""
     context, sandbox, shown = pages_context(), sandbox_context(), request.args.get("shown", "")
+    payment = request.args.get("payment", "")
 
     async def events() -> AsyncGenerator[bytes, None]:
         yield b"retry: 1000\n\n"
@@ -127,7 +129,8 @@ async def stream_events(number: str) -> Response:
                     _find_prompts(context, sandbox, number),
                     await _find_payments(context, number),
                 )
-                if (state := phone_state(prompts, own)) != shown:
+                state = phone_state(prompts, own) + await _callback_state(context, payment)
+                if state != shown:
                     break
                 with trio.move_on_after(CHECK_INTERVAL_S):
                     await context.closing.wait()
@@ -167,10 +170,19 @@ def phone_state(prompts: Sequence[SandboxSubmission], payments: Iterable[Transac
     return f"{ended}-{len(prompts)}-{prompts[-1].reference if prompts else ''}"
 
 
+async def _callback_state(context: PagesContext, payment: str) -> str:
+    """Return what is another text once the callback of a payment is recorded; without one empty."""
+    if not payment:
+        return ""
+    recorded = await context.store.admin.callbacks(gateway_reference=payment)
+    return f"-{len(recorded)}"
+
+
 async def phone_variables(number: str, *, wrong_pin: str = "", only: str = "") -> dict[str, Any]:
     """Return what `handset.html` shows of this phone, but for the URL of the page around it.
     `wrong_pin` is the reference of the payment for which no PIN was typed that could be one; `only`
-    is that of the one to show the prompt of; without it all are shown."""
+    is that of the one to show the prompt of, and whose callback is awaited; without it all are
+    shown."""
     context = pages_context()
     own, prompts = await _find_payments(context, number), _prompts(number)
     return {
@@ -180,7 +192,7 @@ async def phone_variables(number: str, *, wrong_pin: str = "", only: str = "") -
             for each in prompts
             if only in ("", each.reference)
         ],
-        "state": phone_state(prompts, own),
+        "state": phone_state(prompts, own) + await _callback_state(context, only),
         "is_pending": any(each.status is Status.PENDING for each in own),
         "messages": phone_messages(own)[-MESSAGES_MAX:],
         "shops": {each.brand.id: each.brand.name for each in await context.store.admin.brands()},
