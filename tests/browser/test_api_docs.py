@@ -251,3 +251,18 @@ def test_what_lists_of_the_documentation_look_like(
     show(narrow_page, sandbox, "/docs", height=640)
     narrow_page.get_by_text("Contents", exact=True).click()
     screenshot(narrow_page, "api-docs-contents-narrow")
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_the_life_of_a_payment_is_drawn_on_the_first_screen(
+    page: Page, sandbox: Sandbox, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{sandbox.pages}/docs")
+    drawn = page.get_by_role("img", name=re.compile("^The life of a payment"))
+    assert drawn.evaluate("img => img.complete && img.naturalWidth") == 288
+    assert drawn.evaluate("img => img.getBoundingClientRect().width >= 284"), "12 px letters"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    box = drawn.bounding_box()
+    assert box is not None
+    assert box["y"] + (box["height"] if width == 1280 else 0) <= 900
