@@ -266,3 +266,47 @@ def test_the_life_of_a_payment_is_drawn_on_the_first_screen(
     box = drawn.bounding_box()
     assert box is not None
     assert box["y"] + (box["height"] if width == 1280 else 0) <= 900
+
+
+TORN_WORDS = """() => {
+    const names = [...document.querySelectorAll(".rows td code, h1 code, .codes a")];
+    return names.flatMap(each => {
+    const torn = [];
+    const walk = document.createTreeWalker(each, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+        const range = document.createRange();
+        range.selectNodeContents(walk.currentNode);
+        if (/^\\w+$/.test(walk.currentNode.data) && range.getClientRects().length > 1)
+            torn.push(walk.currentNode.data);
+    }
+    return torn;
+    });
+}"""
+"""The names whose words are on two lines each."""
+
+
+@pytest.mark.parametrize("width", [320, 390])
+@pytest.mark.parametrize("path", ["/docs", "/errors", "/errors/merchant_transactionid_duplicate"])
+def test_no_error_code_breaks_within_a_word(
+    page: Page, sandbox: Sandbox, path: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(sandbox.pages + path)
+    assert page.evaluate(TORN_WORDS) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    check_axe(page)
+
+
+def test_errors_are_listed_by_who_acts(page: Page, sandbox: Sandbox) -> None:
+    page.goto(f"{sandbox.pages}/errors")
+    acting = page.get_by_role("heading", level=3).all_inner_texts()
+    assert acting == [
+        "You act",
+        "The staff who run the gateway act",
+        "Nobody acts: it passes",
+        "You act",
+        "The payer acts",
+        "The staff who run the gateway act",
+    ]
+    payers = page.get_by_role("region", name="Failed payments: The payer acts")
+    expect(payers.get_by_role("link", name="user_wrong_pin")).to_be_visible()

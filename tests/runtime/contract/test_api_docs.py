@@ -77,7 +77,8 @@ async def test_the_type_of_a_problem_leads_to_its_page(sandbox: Running) -> None
         where = urlsplit(refused.json["type"])
         assert refused.json["type"].startswith(sandbox.ready.pages)
         answer, _ = await page(sandbox, where.path)
-        assert f"<h1><code>{refused.segment}</code></h1>" in answer.body.decode()
+        shown = answer.body.decode().replace("<wbr>", "")
+        assert f"<h1><code>{refused.segment}</code></h1>" in shown
 
 
 @pytest.mark.spec("P1", "E1")
@@ -122,6 +123,8 @@ async def test_every_link_of_the_documentation_leads_somewhere(sandbox: Running)
         for lead in links.leads - {"data:,"}:
             assert not urlsplit(lead).netloc, f"{path} leads to a third party: {lead}"
             where, _, name = lead.partition("#")
+            if where.startswith("/?number="):
+                continue  # A test number, for the form of the sandbox's front.
             if name:
                 wanted.add(f"{urljoin(path, where or path)}#{name}")
             if where:
@@ -177,7 +180,7 @@ async def test_the_reference_is_small(sandbox: Running) -> None:
     """All bytes of the first view, nothing compressed."""
     answer, links = await page(sandbox, "/docs")
     files = [each for each in links.leads if each.startswith(("/static/", "/design.css"))]
-    assert len(files) == 3
+    assert len(files) == 4
     sizes = [len((await ask(f"{sandbox.ready.pages}{each}")).body) for each in files]
     assert len(answer.body) + sum(sizes) < 150 * 1024
 

@@ -90,6 +90,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     `/docs.md` and `/llms.txt`."""
     pages = Blueprint("docs", __name__)
     pages.add_app_template_filter(with_code, "with_code")
+    pages.add_app_template_filter(breakable, "breakable")
     pages.add_app_template_global(highlighted, "highlighted")
     refusals = [each for each in api_docs.error_pages.values() if each.status is not None]
     failures = [each for each in api_docs.error_pages.values() if each.status is None]
@@ -188,6 +189,12 @@ def with_code(text: str) -> Markup:
     parts = str(escape(text)).split("`")
     pieces = (f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
     return Markup("".join(pieces).replace("\n", "<br>"))
+
+
+def breakable(name: str) -> Markup:
+    """Return HTML of a name such as `user_busy`, which may break after an underscore, and so not
+    within a word."""
+    return Markup("_<wbr>").join(str(name).split("_"))
 
 
 @lru_cache(maxsize=256)
