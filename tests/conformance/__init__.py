@@ -49,6 +49,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     claims.check_claim_survives_restart,
     claims.check_claim_settles_once,
     reversals.check_reversal_survives_restart,
+    reversals.check_reversals_that_wait_for_approval,
     reversals.check_reversal_that_moved_after_all,
     reversals.check_suspense_entry_of_returned_money,
     reversals.check_pages_of_reversed_payments,

@@ -21,6 +21,7 @@ from mmo_trio.storage.interface.admin_types import (
     REFUSALS_KEPT,
     REFUSALS_RECORDED_MAX,
     REFUSALS_REMOVED_MAX,
+    ApprovalKind,
     AuditEvent,
     AuditKey,
     BrandDay,
@@ -73,6 +74,8 @@ async def check_change_needs_two_users(open_store: OpenStore) -> None:
         await admin.save_brands([brand()])
         id = await admin.add_configuration_change(_MADE, _event("ada", "configuration_proposed"))
         stored = evolve(_MADE, id=id)
+        backlog = await admin.backlog(NOON, overdue_before=NOON)
+        assert backlog.approvals[ApprovalKind.CONFIGURATION] == 1
         assert await admin.configuration_change(id) == stored
         assert await admin.configuration_change(id + 1) is None
         own = _applied(stored, "ada")
@@ -106,6 +109,8 @@ async def check_change_needs_two_users(open_store: OpenStore) -> None:
         assert not await store.admin.configuration_changes(before=stored.id)
         assert not await store.admin.configuration_changes(brand="globex")
         assert not await store.admin.configuration_changes(state=ChangeState.OPEN)
+        backlog = await store.admin.backlog(NOON, overdue_before=NOON)
+        assert backlog.approvals[ApprovalKind.CONFIGURATION] == 0
 
 
 async def check_change_is_reverted_exactly(open_store: OpenStore) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState
+from mmo_trio.storage.interface.admin_types import (
+    ApprovalKind,
+    AuditEvent,
+    AuditKey,
+    Proposal,
+    ProposalState,
+)
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, OpenStore, after_noon
 from tests.conformance.inputs import reference
 
@@ -21,6 +28,7 @@ async def check_proposals(open_store: OpenStore) -> None:
         )
         assert id is not None
         assert other is not None
+        assert await _waiting(store) == 2
         stored = evolve(made, id=id)
         assert await admin.proposal(id) == stored
         assert await admin.proposal(id + other) is None
@@ -29,6 +37,7 @@ async def check_proposals(open_store: OpenStore) -> None:
         )
         assert await admin.update_proposal(ProposalState.OPEN, decided)
         assert not await admin.update_proposal(ProposalState.OPEN, decided)
+        assert await _waiting(store) == 1
         assert [each.id for each in await admin.proposals()] == [other, id]
         assert list(await admin.proposals(about=reference(1))) == [decided]
         assert [each.id for each in await admin.proposals(state=ProposalState.OPEN)] == [other]
@@ -40,6 +49,12 @@ async def check_proposals(open_store: OpenStore) -> None:
             ProposalState.APPROVED, evolve(decided, state=ProposalState.REFUSED)
         )
         assert await admin.add_proposal(evolve(made, error_code="x")) is not None
+
+
+async def _waiting(store: Store) -> int:
+    """Return how many proposals the figures for staff say that wait."""
+    backlog = await store.admin.backlog(NOON, overdue_before=NOON)
+    return backlog.approvals[ApprovalKind.RESOLUTION]
 
 
 async def check_decision_is_recorded_once(open_store: OpenStore) -> None:

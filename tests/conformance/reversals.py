@@ -10,6 +10,7 @@ from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import ListReversals, Position, Records
 from mmo_sansio.messages.replies import Ignored, ReversalApplied
 from mmo_sansio.messages.reversals import (
+    DecideReversal,
     RequestReversal,
     ResolveReversal,
     ReversalFailed,
@@ -21,6 +22,7 @@ from mmo_sansio.values.clock import LAST_INSTANT, Instant
 from mmo_sansio.values.model import Source
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import ReversalState, reversal_id
+from mmo_trio.storage.interface.admin_types import ApprovalKind
 from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import failed, reference, succeeded
 
@@ -66,7 +68,9 @@ async def check_reversal_survives_restart(open_store: OpenStore) -> None:
         here, newest = kept[-1].asked_at, [woken.reversal, kept[1]]
         assert await store.list_reversals(before=Position(here, reference(2)), limit=10) == newest
         assert await store.list_reversals(before=Position(here, reference(1)), limit=10) == []
-        assert (await store.admin.backlog(NOON, overdue_before=NOON)).reversals == 2
+        backlog = await store.admin.backlog(NOON, overdue_before=NOON)
+        assert backlog.reversals == 2
+        assert backlog.approvals[ApprovalKind.REVERSAL] == 0, "nobody has to approve these"
         await submit_batch(
             store,
             (ReversalSucceeded(_FIRST, "sandbox", Source.POLL, "R-1"), after_noon(4)),
@@ -81,6 +85,21 @@ async def check_reversal_survives_restart(open_store: OpenStore) -> None:
         ] * 2
         assert await store.list_reversals(only_unfinished=True, limit=10) == []
         assert (await store.admin.backlog(NOON, overdue_before=NOON)).reversals == 0
+
+
+async def check_reversals_that_wait_for_approval(open_store: OpenStore) -> None:
+    """What waits for another user is counted, until one approves or refuses it."""
+    waiting = evolve(_ASKED, needs_approval=True)
+    async with open_store() as store:
+        await create_payments(store, (1,))
+        await submit_batch(store, (BeginSubmission(reference(1)), NOON), (succeeded(1), NOON))
+        await submit_batch(store, (waiting, after_noon(1)), (waiting, after_noon(2)))
+        backlog = await store.admin.backlog(NOON, overdue_before=NOON)
+        assert backlog.approvals[ApprovalKind.REVERSAL] == 2
+        decision = DecideReversal(_FIRST, "bob", is_approved=True, four_eyes=True)
+        await submit_batch(store, (decision, after_noon(3)))
+        backlog = await store.admin.backlog(NOON, overdue_before=NOON)
+        assert (backlog.reversals, backlog.approvals[ApprovalKind.REVERSAL]) == (2, 1)
 
 
 async def check_reversal_that_moved_after_all(open_store: OpenStore) -> None:

@@ -31,6 +31,7 @@ from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, elapsed
+from mmo_sansio.values.model import Status
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.engine.engine import Engine
 from mmo_trio.http.handler import UNROUTED
@@ -113,6 +114,7 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_store_commit_seconds": "Time from loading a batch's reads to its commit.",
         "mmo_store_up": "1 if the store could be queried, else 0.",
         "mmo_transactions_pending": "Pending transactions, on all nodes.",
+        "mmo_transactions_ended": "Transactions that have ended, by provider and result.",
         "mmo_transactions_stuck": "Transactions whose outcome has been unknown for an hour, "
         "counted up "
         "to 1,000.",
@@ -126,6 +128,12 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_brand_usage": "What a brand with limits uses: pending payments, or an amount of "
         "today in "
         "minor units.",
+        "mmo_approvals_open": "What one user has proposed and another one has not yet approved or "
+        "rejected.",
+        "mmo_audit_log_changes": "How often the audit log no longer held what this process had "
+        "read before.",
+        "mmo_certificate_seconds_left": "Seconds until the certificate that the listeners show "
+        "expires; absent without TLS.",
         "mmo_suspense_open": "Open entries of the suspense book.",
         "mmo_reversals_open": "Reversals without an outcome, with those that wait for an approval.",
         "mmo_reversal_reports": "Ended conversations about reversals, by provider and report.",
@@ -209,6 +217,10 @@ class PrometheusExporter:
     backlog_cache: BacklogCache
     retention: RetentionStatistics
     clock: GatewayClock
+    audit_log_changes: Callable[[], int]
+    """Returns how often this process has found the audit log changed."""
+    certificate_expires_at: Callable[[], Instant | None]
+    """Returns when the listeners' certificate expires, by wall time; None without TLS."""
     ahead_of_store: Callable[[], Span | None]
     """Returns by how much wall time is ahead of the store's clock; None while that is not known."""
     process_files: ProcessMetricsFiles | None = None
@@ -253,10 +265,19 @@ class PrometheusExporter:
         yield from _http_request_metrics(self.http_metrics)
         yield from _engine_metrics(self.engine)
         yield from _store_metrics(backlog)
+        yield _counter("mmo_audit_log_changes", ({}, self.audit_log_changes()))
+        yield self._certificate_metric()
         yield from _retention_metrics(self.retention)
         yield from self._provider_metrics()
         yield from _callback_metrics(self.callbacks())
         yield _outcome_counter("mmo_qr_codes", self.qr_codes)
+
+    def _certificate_metric(self) -> Metric:
+        expires_at = self.certificate_expires_at()
+        if expires_at is None:
+            return _gauge("mmo_certificate_seconds_left")
+        left = elapsed(self.clock.now(), expires_at) // SECOND
+        return _gauge("mmo_certificate_seconds_left", ({}, left))
 
     def _provider_metrics(self) -> Iterator[Metric]:
         yield _gauge("mmo_provider_conversations", ({}, self.providers.active))
@@ -326,6 +347,14 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
             ({"provider": name, "report": report}, each.reports[report])
             for name, each in counts.items()
             for report in REPORT_LABELS.values()
+        ),
+    )
+    yield _counter(
+        "mmo_transactions_ended",
+        *(
+            ({"provider": name, "result": result.value}, each.results[result])
+            for name, each in counts.items()
+            for result in (Status.SUCCESS, Status.FAILED)
         ),
     )
     yield _counter(
@@ -411,6 +440,8 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     )
     yield _gauge("mmo_brand_usage", *usage)
     yield _gauge("mmo_reversals_open", ({}, backlog.reversals))
+    approvals = (({"kind": kind.value}, count) for kind, count in backlog.approvals.items())
+    yield _gauge("mmo_approvals_open", *approvals)
     yield _gauge("mmo_suspense_open", ({}, backlog.suspense))
     yield _gauge("mmo_deposit_claims_open", ({}, backlog.deposit_claims))
 

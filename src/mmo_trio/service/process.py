@@ -114,7 +114,10 @@ async def run_service(
                     config, store, addresses, password_hasher=password_hasher
                 )
                 listeners = Listeners(
-                    assemble(resources),
+                    assemble(
+                        resources,
+                        lambda: None if certificates is None else certificates.expires_at,
+                    ),
                     settings,
                     {name: to_listener(each) for name, each in listening_sockets.items()},
                     certificates,

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import trio
 from attrs import frozen
+from cryptography import x509
 
+from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.settings import ListenAddress, SettingsError
 from mmo_trio.settings.sections import ListenSection
 
@@ -90,9 +92,16 @@ class Certificates:
         it."""
         return self._http2_context
 
+    @property
+    def expires_at(self) -> Instant:
+        """Return when the certificate that is in use expires: the first of its chain."""
+        return self._expires_at
+
     def reload(self) -> None:
         """Read the files again. Raises SettingsError and keeps the old contexts if they are bad."""
-        self._context, self._http2_context = self._read("http/1.1"), self._read("h2", "http/1.1")
+        context, http2_context = self._read("http/1.1"), self._read("h2", "http/1.1")
+        expires_at = _expiry(Path(self.files[0]).read_bytes())
+        self._context, self._http2_context, self._expires_at = context, http2_context, expires_at
 
     def _read(self, *protocols: str) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -107,6 +116,12 @@ class Certificates:
                 "Name a PEM chain and its private key that the gateway's user can read.",
             ) from None
         return context
+
+
+def _expiry(chain: bytes) -> Instant:
+    """Return when the first certificate of a chain (PEM) that OpenSSL has accepted expires."""
+    at = x509.load_pem_x509_certificate(chain).not_valid_after_utc
+    return Instant(int(at.timestamp()) * SECOND)
 
 
 def _refuse_passphrase() -> str:

@@ -24,6 +24,7 @@ from mmo_sansio.providers.common.recording import KEPT_MEMBERS, Redactor
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.problems import Problem
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.forwarded import TrustedProxies
@@ -111,8 +112,12 @@ class Components:
     refusals: RefusalRecorder
 
 
-def assemble(resources: Resources) -> Components:
-    """Build every part of a gateway on these resources. Raises SettingsError."""
+def assemble(
+    resources: Resources,
+    certificate_expires_at: Callable[[], Instant | None] = lambda: None,
+) -> Components:
+    """Build every part of a gateway on these resources. `certificate_expires_at` returns when the
+    listeners' certificate expires; None without TLS. Raises SettingsError."""
     limits = resources.limits
     known = KnownConfiguration()
     authenticator = Authenticator(
@@ -144,6 +149,7 @@ def assemble(resources: Resources) -> Components:
     refusals = RefusalRecorder(resources.store.admin, resources.clock.now)
     scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
     closing = trio.Event()
+    audit_head_logger = AuditHeadLogger(resources.audit_log)
     api = _api_handler(foundation, workers, refusals.note, scenarios)
     return Components(
         engine=engine,
@@ -167,9 +173,14 @@ def assemble(resources: Resources) -> Components:
         console_context=_console_context(foundation, workers, closing),
         http_metrics=http_metrics,
         prometheus_exporter=_prometheus_exporter(
-            foundation, workers, http_metrics, retention.statistics
+            foundation,
+            workers,
+            http_metrics,
+            retention.statistics,
+            audit_log_changes=lambda: audit_head_logger.changes,
+            certificate_expires_at=certificate_expires_at,
         ),
-        audit_head_logger=AuditHeadLogger(resources.audit_log),
+        audit_head_logger=audit_head_logger,
         retention=retention,
         refusals=refusals,
     )
@@ -395,6 +406,7 @@ class Workers:
     def take(self, work: WorkItem) -> None:
         """Take on work that has just become durable."""
         self.dispatcher.dispatch(work)
+        self.providers.note_result(work)
         self.float_monitor.note_result(work)
 
     async def run(
@@ -693,6 +705,9 @@ def _prometheus_exporter(
     workers: Workers,
     http_metrics: HttpMetrics,
     retention: RetentionStatistics,
+    *,
+    audit_log_changes: Callable[[], int],
+    certificate_expires_at: Callable[[], Instant | None],
 ) -> PrometheusExporter:
     """Build the exporter of what this process counts and of what the store holds."""
     resources = foundation.resources
@@ -712,6 +727,8 @@ def _prometheus_exporter(
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
         retention=retention,
         clock=resources.clock,
+        audit_log_changes=audit_log_changes,
+        certificate_expires_at=certificate_expires_at,
         ahead_of_store=lambda: workers.clock_monitor.ahead_of_store,
         process_files=metrics_files and ProcessMetricsFiles(*metrics_files),
     )

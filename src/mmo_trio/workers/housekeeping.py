@@ -37,6 +37,8 @@ class AuditHeadLogger:
     """Writes `audit_head` to the log: the line that `mmo audit verify --seen` takes."""
 
     audit_log: AuditLog
+    changes: int = 0
+    """How often this process has found that the log no longer holds what it has logged."""
     _logged: AuditHead = EMPTY_HEAD
     """The end that was logged last."""
 
@@ -58,6 +60,7 @@ class AuditHeadLogger:
             if logged != EMPTY_HEAD:
                 rows = await store.audit_after(logged.number - 1, limit=1)
                 if [AuditHead(each.number, each.hash) for each in rows] != [logged]:
+                    self.changes += 1
                     logger.error("audit_log_changed", seen=f"{logged.number}:{logged.hash}")
             self._logged = head = await store.audit_head()
         except Exception as error:

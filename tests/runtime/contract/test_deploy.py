@@ -120,6 +120,8 @@ def test_what_shall_wake_somebody_is_there() -> None:
         assert rule["labels"]["severity"] in {"page", "ticket"}
         assert rule["annotations"]["summary"]
         assert rule["annotations"]["advice"]
+    page = (DEPLOY.parent / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"`(Mmo\w+)`", page)) == sorted(names), "each has its row"
     for placed in re.findall(r"mmo [a-z]+ [a-z]+", str(rules())):
         assert placed in {
             "mmo tx list",
@@ -131,6 +133,7 @@ def test_what_shall_wake_somebody_is_there() -> None:
             "mmo providers list",
             "mmo suspense list",
             "mmo db check",
+            "mmo audit verify",
         }
 
 

@@ -13,6 +13,7 @@ from mmo_sansio import __version__
 from mmo_sansio.api.incoming.requests import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.problems import PROBLEM_TYPES
+from mmo_trio.storage.interface.admin_types import ApprovalKind
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.system.build import commit
 from mmo_trio.workers.providers.worker import REPORT_LABELS
@@ -29,6 +30,8 @@ LABELS: dict[str, set[str]] = {
     "outcome": {each.value for each in DeliveryOutcome},
     "duty": {each.value for each in RetentionDuty},
     "state": {"closed", "open", "half_open"},
+    "result": {"success", "failed"},
+    "kind": {each.value for each in ApprovalKind},
 }
 """What each label may be; those not here are free of bounds by their nature: `le`, `version`,
 `commit`, `python`."""
@@ -108,6 +111,8 @@ async def test_what_happens_is_counted(sandbox: Running) -> None:
     assert grown("mmo_provider_submissions_total", "sandbox") == 1
     assert grown("mmo_provider_reports_total", "sandbox", "accepted") == 1
     assert grown("mmo_provider_exchange_seconds_count", "sandbox") == 1
+    assert grown("mmo_transactions_ended_total", "sandbox", "success") == 1
+    assert grown("mmo_transactions_ended_total", "sandbox", "failed") == 0
     assert grown("mmo_callbacks_total", "delivered") == 1
     assert grown("mmo_callback_seconds_count") == 1
     assert after["mmo_store_up", ()] == 1
@@ -123,6 +128,8 @@ async def test_what_waits_in_the_store_is_told(sandbox: Running) -> None:
     assert found["mmo_transactions_stuck", ()] == 0
     assert found["mmo_suspense_open", ()] == 0
     assert found["mmo_provider_closed", ("sandbox",)] == 0
+    assert found["mmo_approvals_open", ("reversal",)] == 0
+    assert found["mmo_audit_log_changes_total", ()] == 0
 
 
 async def test_a_payment_is_stuck_after_an_hour_without_a_result(sandbox: Running) -> None:

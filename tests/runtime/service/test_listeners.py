@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,11 +15,13 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from structlog.testing import capture_logs
 
+from mmo_sansio.values.clock import SECOND
 from mmo_trio.http.streams import LingeringStream
 from mmo_trio.service.sockets import Certificates
 from mmo_trio.settings import SettingsError
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Client, get
+from tests.support.merchant import ask
 from tests.support.mmo_process import (
     COMMAND,
     FREE_PORTS,
@@ -27,6 +31,7 @@ from tests.support.sandbox_gateway import Running, serving
 from tests.support.time_limits import HANGS_AFTER_S
 
 SOON = "200ms"
+IN_THREE_DAYS = datetime.now(UTC) + timedelta(days=3)
 LISTENERS = ("api", "pages", "console")
 PEOPLE = ("pages", "console")
 PATHS = {"api": b"/healthz", "pages": b"/", "console": b"/sign-in"}
@@ -210,6 +215,25 @@ async def test_a_renewed_certificate_is_for_both_versions_of_http(tmp_path: Path
     assert (certificates.context(), certificates.http2_context()) == kept
 
 
+async def test_the_metrics_say_how_long_the_certificate_in_use_lasts(tmp_path: Path) -> None:
+    settings = write_certificate(trustme.CA(), tmp_path, expires_at=IN_THREE_DAYS)
+    async with serving(tmp_path, environment=settings) as running:
+        answer = await ask(f"{running.ready.console}/metrics")
+    [left] = re.findall(r"^mmo_certificate_seconds_left ([0-9.]+)$", answer.body.decode(), re.M)
+    assert 0 < float(left) <= 3 * 86_400
+
+
+def test_a_certificate_that_was_not_read_again_expires_as_before(tmp_path: Path) -> None:
+    write_certificate(trustme.CA(), tmp_path, expires_at=IN_THREE_DAYS)
+    certificates = Certificates(tmp_path / "chain.pem", tmp_path / "key.pem")
+    expires_at = certificates.expires_at
+    assert expires_at == int(IN_THREE_DAYS.timestamp()) * SECOND
+    write_certificate(trustme.CA(), tmp_path)
+    assert certificates.expires_at == expires_at
+    certificates.reload()
+    assert certificates.expires_at > expires_at
+
+
 async def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
     write_certificate(trustme.CA(), tmp_path)
     key = serialization.load_pem_private_key((tmp_path / "key.pem").read_bytes(), None)
@@ -236,9 +260,11 @@ async def test_what_serves_http2_is_imported_where_it_is_set(tmp_path: Path, is_
         assert ("mmo_trio.http.asgi.http2_connection" in log.read_text()) == is_set
 
 
-def write_certificate(authority: trustme.CA, directory: Path) -> dict[str, str]:
+def write_certificate(
+    authority: trustme.CA, directory: Path, *, expires_at: datetime | None = None
+) -> dict[str, str]:
     """Write a certificate for localhost; return the settings that name it."""
-    made = authority.issue_cert("localhost")
+    made = authority.issue_cert("localhost", not_after=expires_at)
     (directory / "key.pem").write_bytes(made.private_key_pem.bytes())
     (directory / "chain.pem").write_bytes(b"".join(each.bytes() for each in made.cert_chain_pems))
     return {

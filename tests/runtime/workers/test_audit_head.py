@@ -72,6 +72,7 @@ async def test_a_log_whose_end_was_cut_off_is_reported(
             await audit_log.record("user:eve", "looked")
     changed = [each for each in lines if each["event"] == "audit_log_changed"]
     assert [(each["log_level"], each["seen"]) for each in changed] == [("error", f"3:{seen.hash}")]
+    assert head_logger.changes == 1
 
 
 async def test_a_store_that_cannot_answer_stops_nothing(

@@ -3,7 +3,7 @@ and counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -417,6 +417,17 @@ STUCK_COUNT_MAX = 1_000
 well."""
 
 
+class ApprovalKind(StrEnum):
+    """Lists what one member of the staff proposes and another one approves."""
+
+    RESOLUTION = "resolution"
+    """To end a payment by hand."""
+    REVERSAL = "reversal"
+    """To ask money back."""
+    CONFIGURATION = "configuration"
+    """To change a brand."""
+
+
 @frozen
 class Backlog:
     """Counts what waits in a store, for all processes together."""
@@ -442,6 +453,9 @@ class Backlog:
     """The counters of brands with limits, as they show at that time."""
     reversals: int = 0
     """Reversals that have not ended."""
+    approvals: Mapping[ApprovalKind, int] = field(factory=lambda: dict.fromkeys(ApprovalKind, 0))
+    """What waits for the approval of another user; of reversals at most those of
+    STUCK_COUNT_MAX payments."""
 
 
 @frozen

@@ -10,9 +10,10 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.sql.payment_search import stuck_transactions
-from mmo_trio.storage.sql.serialization import parse_breaker
+from mmo_trio.storage.sql.serialization import parse_breaker, parse_reversals
 from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row, select, values_of
 
 
@@ -23,6 +24,7 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[admin_types.Ba
         "SELECT count(*), count(*) FILTER (WHERE wake_at < ?) FROM wakes", overdue_before
     )
     [(callbacks,)] = yield from execute("SELECT count(*) FROM intents WHERE kind = 'callback'")
+    approvals = yield from _approvals()
     [(suspense, claims, held_brands, former_ids, reversals)] = yield from execute(
         "SELECT (SELECT count(*) FROM suspense WHERE closed_at IS NULL),"
         " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL), (SELECT count(*) FROM "
@@ -43,7 +45,31 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[admin_types.Ba
         restorations,
         usage,
         reversals,
+        approvals,
     )
+
+
+def _approvals() -> SqlQuery[Mapping[admin_types.ApprovalKind, int]]:
+    """Count what waits for the approval of another user."""
+    [(resolutions, changes)] = yield from execute(
+        "SELECT (SELECT count(*) FROM proposals WHERE state = ?),"
+        " (SELECT count(*) FROM configuration_changes WHERE state = ?)",
+        admin_types.ProposalState.OPEN,
+        admin_types.ChangeState.OPEN,
+    )
+
+    # All reversals of a payment are one row, which only the code can read.
+    unfinished = yield from execute(
+        "SELECT reversals FROM reversals WHERE unfinished > 0 LIMIT ?", admin_types.STUCK_COUNT_MAX
+    )
+    waiting = sum(
+        reversal.state is ReversalState.REQUESTED
+        for (stored,) in unfinished
+        for reversal in parse_reversals(stored)
+    )
+
+    kinds = admin_types.ApprovalKind
+    return {kinds.RESOLUTION: resolutions, kinds.REVERSAL: waiting, kinds.CONFIGURATION: changes}
 
 
 def count_payments(

@@ -21,6 +21,7 @@ import trio
 from attrs import Factory, asdict, define, evolve, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.account_check import SIGN_IN
 from mmo_sansio.providers.common.interface import (
     AccountCheck,
     AccountFinding,
@@ -64,6 +65,10 @@ first."""
 
 CHECKED_AT_MOST_EVERY: Final = HOUR
 CHECKED_EVERY: Final = DAY
+
+CHECKED_AGAIN_AFTER: Final = Span(10 * MINUTE)
+"""How long after a sign-in that had no usable answer an account is checked again: the finding, and
+the alert by it, shall not stand for a day after the operator's fault is over."""
 
 CHECK_TIMEOUT_S: Final = 60.0
 
@@ -282,7 +287,10 @@ class AccountChecks:
             last = {each.provider: each for each in notes if each.topic is NoteTopic.CHECK}
             for name in self.accounts:
                 known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
-                is_due = checked_every is not None and elapsed(known.at, now.time) >= checked_every
+                interval = checked_every
+                if interval is not None and self._is_sign_in_unknown(name):
+                    interval = min(interval, CHECKED_AGAIN_AFTER)
+                is_due = interval is not None and elapsed(known.at, now.time) >= interval
                 if known.content != REQUESTED and not is_due:
                     continue
                 if await self.store.note_provider(
@@ -291,6 +299,11 @@ class AccountChecks:
                     checks.start_soon(self._check, name, known.content == REQUESTED)
         except Exception as error:
             log_store_failure(logger, "account_notes_unread", error)
+
+    def _is_sign_in_unknown(self, name: str) -> bool:
+        """Tell whether the last sign-in with this account had no usable answer."""
+        known = self._notes.get((name, SIGN_IN))
+        return known is not None and read_finding_note(known).state is AccountState.UNKNOWN
 
     async def _check(self, name: str, is_asked_for: bool) -> None:
         """Ask the questions of one account; those of a person also with what the operator has

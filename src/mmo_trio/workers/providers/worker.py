@@ -20,7 +20,7 @@ from attrs import Factory, define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
-from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Reply
 from mmo_sansio.payments.answers import answers_ended_poll
 from mmo_sansio.providers.common.interface import (
@@ -36,7 +36,7 @@ from mmo_sansio.providers.common.operations import (
     with_version,
 )
 from mmo_sansio.values.clock import Moment
-from mmo_sansio.values.model import Operation, Order, Stage, Transaction, Type
+from mmo_sansio.values.model import Operation, Order, Stage, Status, Transaction, Type
 from mmo_trio.engine.engine import Sender, Submit
 from mmo_trio.storage.interface.store import (
     OutcomeUnknown,
@@ -128,6 +128,8 @@ class ProviderCounts:
     """Durations of exchanges, including those without an answer."""
     failed_exchanges: int = 0
     """Requests without a usable answer, including those that were not sent."""
+    results: Counter[Status] = Factory(Counter)
+    """Payments whose end this process has stored."""
 
 
 @define(eq=False)
@@ -225,6 +227,12 @@ class ProviderWorker:
 
     def __attrs_post_init__(self) -> None:
         self.counts = {name: ProviderCounts() for name in self.providers}
+
+    def note_result(self, work: WorkItem) -> None:
+        """Count the end of a payment, if this is what has just been stored."""
+        counts = self.counts.get(work.transaction.order.provider)
+        if counts is not None and isinstance(work.intent, DeliverCallback):
+            counts.results[work.transaction.status] += 1
 
     def try_enqueue(self, work: WorkItem) -> bool:
         """Accept work, or return False so that the caller offers it again later.

@@ -107,6 +107,26 @@ async def test_one_of_all_processes_asks_after_the_start_and_once_a_day(
     assert operator.times == [0.0, 24.0, 48.0]
 
 
+async def test_a_sign_in_that_failed_is_tried_again_soon_until_it_works(
+    autojump_clock: MockClock,
+) -> None:
+    operator = Operator(token=HttpResponse(503, (), FIREWALL), round_s=60)
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
+        checks = operator.process(store)
+        await nursery.start(checks.run)
+        await trio.sleep(HOUR_S)
+        assert [each.state for each in checks.findings] == [AccountState.UNKNOWN]
+        operator.token = Operator().token
+        await trio.sleep(11 * 60)
+        assert AccountState.UNKNOWN not in {
+            each.state for each in checks.findings if each.part == "sign-in"
+        }
+        asked = len(operator.questions)
+        await trio.sleep(20 * HOUR_S)
+        assert len(operator.questions) == asked, "from then on once a day"
+        nursery.cancel_scope.cancel()
+
+
 async def test_processes_that_restart_ask_at_most_once_an_hour(autojump_clock: MockClock) -> None:
     operator = Operator()
     async with open_shared_store(operator.server, "gateway") as store:
