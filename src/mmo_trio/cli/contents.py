@@ -40,6 +40,12 @@ COMMANDS = {
         ("db", "db", "Migrate, check, correct and restore the store.", "server"),
         ("brands", "brands", "Show and change brands, their methods and keys.", "server"),
         ("providers", "providers", "Show, close and open providers of mobile money.", "server"),
+        (
+            "notices",
+            "notices",
+            "Try the webhook that tells staff what waits for a person.",
+            "server",
+        ),
         ("users", "users", "Show and change the users of the console.", "server"),
         (
             "keys",

@@ -19,6 +19,7 @@ from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import plaintext_faults, provider_titles
 from mmo_trio.system.ciphers import SystemCiphers
+from mmo_trio.workers.notices import read_key
 from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_accounts
 
 STAND_INS: Final = (None, "174379", "true", "1", "2026-11-30", "https://operator.invalid")
@@ -34,6 +35,7 @@ def configuration_faults(
     checks: list[Callable[[], object]] = [
         partial(open_certificates, settings.listen),
         partial(load_master_keys, settings.keys.master_key_file),
+        partial(read_key, settings.notices),
         *(partial(authorities_file, settings, key) for key in get_args(AuthoritiesKey)),
     ]
     found = [*plaintext_faults(settings), *_faults_of(checks), *_provider_faults(settings)]

@@ -147,6 +147,8 @@ async def run_components(
             await workers.start(partial(components.workers.run, drain=drain_workers))
             engine.start_soon(components.prometheus_exporter.publish)
             engine.start_soon(components.audit_head_logger.run)
+            if components.notices is not None:
+                engine.start_soon(components.notices.run)
             engine.start_soon(components.retention.run)
             engine.start_soon(components.refusals.run)
             async with trio.open_nursery() as serving:

@@ -62,6 +62,7 @@ from mmo_trio.workers.housekeeping import (
     RetentionStatistics,
     RetentionWorker,
 )
+from mmo_trio.workers.notices import NoticeReceiver, NoticeWorker, WaitingMatters
 from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
 from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
 from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
@@ -108,6 +109,8 @@ class Components:
     http_metrics: HttpMetrics
     prometheus_exporter: PrometheusExporter
     audit_head_logger: AuditHeadLogger
+    notices: NoticeWorker | None
+    """None where no webhook for staff is set."""
     retention: RetentionWorker
     refusals: RefusalRecorder
 
@@ -181,6 +184,7 @@ def assemble(
             certificate_expires_at=certificate_expires_at,
         ),
         audit_head_logger=audit_head_logger,
+        notices=_notice_worker(foundation, workers, certificate_expires_at),
         retention=retention,
         refusals=refusals,
     )
@@ -698,6 +702,30 @@ def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
         now=lambda: min(clock.now(), clock.time()),
         is_busy=lambda: engine.queued > RETENTION_QUEUED_MAX,
     )
+
+
+def _notice_worker(
+    foundation: Foundation,
+    workers: Workers,
+    certificate_expires_at: Callable[[], Instant | None],
+) -> NoticeWorker | None:
+    """Return the worker that tells staff what waits; None where no webhook is set. Raises
+    SettingsError."""
+    resources, accounts = foundation.resources, foundation.accounts.provider_accounts
+    settings = resources.settings
+    own_hosts = resources.egress_rules.own_hosts
+    receiver = NoticeReceiver.of(settings, resources.urls.base, own_hosts)
+    if receiver is None:
+        return None
+    matters = WaitingMatters(
+        resources.store,
+        foundation.accounts.providers.keys(),
+        lambda: workers.account_checks.findings,
+        lambda: {name: each.breaker.state for name, each in accounts.items()},
+        certificate_expires_at,
+        settings.notices.failed_callbacks,
+    )
+    return NoticeWorker(matters, receiver, resources.clock.time)
 
 
 def _prometheus_exporter(

@@ -224,6 +224,9 @@ def _contradictions(
             "to the address,"
         )
         yield fault_of("database.url", fault, f"{remedy} or set database.allow_clear = true.")
+    if settings.notices.webhook_key_file is not None and settings.notices.webhook_url is None:
+        fault = "is of no use without an address."
+        yield fault_of("notices.webhook_key_file", fault, "Set notices.webhook_url, too.")
     if (listen.tls_certificate is None) != (listen.tls_key is None):
         files = ("listen.tls_certificate", "listen.tls_key")
         present, missing = files[::-1] if listen.tls_certificate is None else files

@@ -18,8 +18,8 @@ def readable_secret_files(
     """Yield those of these files, mmo.toml and brands.toml, that hold secrets and that everybody
     can read. A file that cannot be read or parsed is not among them.
 
-    Secrets are the secret options of providers of these kinds, a password in `database.url`, and
-    API keys."""
+    Secrets are the secret options of providers of these kinds, a password in `database.url`, the
+    address of a webhook for staff, and API keys."""
     if (
         config is not None
         and _is_readable_by_all(config)
@@ -47,6 +47,8 @@ def _document(file: Path) -> Mapping[str, Any]:
 def _holds_settings_secret(document: Mapping[str, Any], kinds: Mapping[str, ProviderKind]) -> bool:
     url = _table(document.get("database")).get("url")
     if isinstance(url, str) and mask_database_url(url) != url:
+        return True
+    if "webhook_url" in _table(document.get("notices")):
         return True
     for options in _table(document.get("provider")).values():
         table = _table(options)

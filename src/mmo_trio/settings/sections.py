@@ -38,6 +38,7 @@ from mmo_trio.settings.values import (
     SPAN_OR_OFF,
     SWITCH,
     URL,
+    WEBHOOK_URL,
     ListenAddress,
     Network,
     ReversalLimit,
@@ -465,6 +466,42 @@ class RetentionSection:
 
 
 @frozen
+class NoticesSection:
+    """Sets where staff are told of what waits for a person; see `docs/monitoring.md`."""
+
+    webhook_url: str | None = setting(
+        WEBHOOK_URL,
+        None,
+        "Where messages are sent to, by POST as JSON; only https.",
+        default_text="no messages",
+    )
+    webhook_key_file: Path | None = setting(
+        FILE,
+        None,
+        "A file with the key that the receiver is shown, as `Authorization: Bearer KEY`.",
+        default_text="no key",
+    )
+    console_url: str | None = setting(
+        URL,
+        None,
+        "Scheme and host of the console, as staff see it, for the links in messages.",
+        default_text="no links",
+    )
+    allow_private: bool = setting(
+        SWITCH,
+        False,
+        "Whether `webhook_url` may lead to loopback, private and unique-local addresses.",
+    )
+    messages_per_hour: int = setting(COUNT, 6, "The most messages in an hour.")
+    repeat_after: Span = setting(
+        SPAN, Span(12 * clock.HOUR), "When what still waits is told again."
+    )
+    failed_callbacks: int = setting(
+        COUNT, 20, "How many callbacks of an hour have to fail before that is told."
+    )
+
+
+@frozen
 class LogSection:
     """Configures what a serving process writes to standard error."""
 
@@ -502,6 +539,7 @@ class Settings:
     keys: KeysSection = KeysSection()
     console: ConsoleSection = ConsoleSection()
     retention: RetentionSection = RetentionSection()
+    notices: NoticesSection = NoticesSection()
     log: LogSection = LogSection()
     sandbox: SandboxSection = SandboxSection()
     providers: Mapping[str, ProviderSection] = MappingProxyType({})

@@ -239,6 +239,24 @@ def _parse_url(value: Any) -> str:
     return text
 
 
+def _parse_webhook_url(value: Any) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        is_https = parse_url(text).scheme == "https"
+    except UrlError:
+        is_https = False
+    if not is_https:
+        raise InvalidSettingValue(
+            'must be an https address, such as "https://chat.example.com/hooks/x"'
+        )
+    return text
+
+
+def mask_webhook_url(url: str) -> str:
+    """Return scheme and host of an address whose path may hold a secret."""
+    return f"https://{parse_url(url).authority}/{MASK}"
+
+
 _DATABASE_URL_FORM = '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or "postgresql://USER@HOST/DATABASE"'
 
 
@@ -374,6 +392,7 @@ SWITCH = ValueKind("true or false", _parse_switch, lambda value: str(value).lowe
 LISTEN_ADDRESS = ValueKind("HOST:PORT", parse_listen_address, str)
 URL = ValueKind("address (URL)", _parse_url, str)
 DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is_private=True)
+WEBHOOK_URL = ValueKind("address (URL)", _parse_webhook_url, mask_webhook_url, is_private=True)
 FILE = ValueKind("file", _parse_file, str)
 NETWORKS = ValueKind("list of networks", parse_networks, _format_list)
 PORTS = ValueKind(

@@ -17,7 +17,7 @@ from mmo_sansio.values.problems import Problem
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.retention import LeaseLost, RetentionPace, RetentionRun, cutoffs, rows_by_name
 from mmo_trio.settings.sections import RetentionSection
-from mmo_trio.storage.interface.admin_types import AuditHead, BrandDay
+from mmo_trio.storage.interface.admin_types import AuditHead, BrandDay, NoteTopic, ProviderNote
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, log_store_failure
@@ -61,6 +61,8 @@ class AuditHeadLogger:
                 rows = await store.audit_after(logged.number - 1, limit=1)
                 if [AuditHead(each.number, each.hash) for each in rows] != [logged]:
                     self.changes += 1
+                    note = ProviderNote("", NoteTopic.AUDIT_LOG_CHANGED, "", self.audit_log.now())
+                    await store.note_provider(note)
                     logger.error("audit_log_changed", seen=f"{logged.number}:{logged.hash}")
             self._logged = head = await store.audit_head()
         except Exception as error:

@@ -87,6 +87,25 @@ async def test_production_without_providers_has_no_simulated_operator(tmp_path: 
     assert [each.name for each in files] == ["master.key"]
 
 
+@pytest.mark.parametrize("is_set", [False, True])
+async def test_staff_are_told_where_a_webhook_is_set(tmp_path: Path, is_set: bool) -> None:
+    environment = {"MMO_NOTICES_WEBHOOK_URL": "https://chat.example/x"} if is_set else {}
+    async with StoreFile().open() as store:
+        components = assemble(await resources_of(tmp_path, store, environment))
+    assert (components.notices is not None) is is_set
+
+
+async def test_a_key_for_the_webhook_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
+    environment = {
+        "MMO_NOTICES_WEBHOOK_URL": "https://chat.example/x",
+        "MMO_NOTICES_WEBHOOK_KEY_FILE": str(tmp_path / "none"),
+    }
+    async with StoreFile().open() as store:
+        resources = await resources_of(tmp_path, store, environment)
+        with pytest.raises(SettingsError, match=r"notices\.webhook_key_file: .* can't be read"):
+            assemble(resources)
+
+
 @pytest.mark.parametrize("key", ["EXTRA_CA_FILE", "PROVIDER_CA_FILE"])
 async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(
     tmp_path: Path, key: str

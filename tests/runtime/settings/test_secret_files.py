@@ -23,6 +23,8 @@ BRAND = '[[brand]]\nid = "acme"\nname = "Acme"\n'
         ('[database]\nurl = "postgresql://mmo:pass@db.example/mmo"', True),
         ('[database]\nurl = "postgresql://mmo@db.example/mmo?password=pass"', True),
         ('[database]\nurl = "postgresql://mmo@db.example/mmo"', False),
+        ('[notices]\nwebhook_url = "https://chat.example/hooks/secret"', True),
+        ("[notices]\nfailed_callbacks = 3", False),
         ("[provider]\nx = 3", False),
         ("not TOML", False),
     ],

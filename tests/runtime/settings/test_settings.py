@@ -68,6 +68,10 @@ CHOSEN: list[tuple[str, object]] = [
     ("breaker.failure_ratio", 0.5),
     ("breaker.open_for", 30 * clock.SECOND),
     ("egress.allow_private", False),
+    ("notices.allow_private", False),
+    ("notices.messages_per_hour", 6),
+    ("notices.repeat_after", 12 * clock.HOUR),
+    ("notices.failed_callbacks", 20),
     ("egress.allowed_ports", ()),
 ]
 
@@ -187,6 +191,9 @@ FILE_FAULTS = [
     ('[listen]\napi = "::1:8080"', ["listen.api", "[::1]:8080"]),
     ('[listen]\napi = "localhost:65536"', ["listen.api"]),
     ('[listen]\nproxy_trusted = ["proxy"]', ["listen.proxy_trusted", "10.0.0.0/8"]),
+    ('[notices]\nwebhook_url = "http://chat.example/x"', ["notices.webhook_url", "https://"]),
+    ('[notices]\nwebhook_url = "https://"', ["notices.webhook_url"]),
+    ('[notices]\nwebhook_key_file = "key"', ["notices.webhook_key_file", "notices.webhook_url"]),
     ('[listen]\ntls_key = "key.pem"', ["listen.tls_key", "listen.tls_certificate"]),
     ('[listen]\nallow_clear = "maybe"', ["listen.allow_clear", "true or false"]),
     ('[gateway]\nbase_url = "pay.example.com"', ["gateway.base_url", "https://pay.example.com"]),
@@ -237,6 +244,26 @@ def test_a_key_can_not_be_believed_for_longer_than_a_minute() -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml: can't be read"):
         load_settings(file=tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://chat.example/hooks/hunter2", "https://chat.example/***"),
+        ("https://chat.example:8443/x?token=hunter2", "https://chat.example:8443/***"),
+    ],
+)
+def test_what_is_in_force_hides_the_path_of_the_webhook_for_staff(url: str, shown: str) -> None:
+    settings = load_settings(environment={"MMO_NOTICES_WEBHOOK_URL": url})
+    rows = {row.key: row.value for row in effective_settings(settings)}
+    assert rows["notices.webhook_url"] == shown
+
+
+def test_a_wrong_address_for_staff_is_not_repeated() -> None:
+    secret = "http://chat.example/hunter2"
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environment={"MMO_NOTICES_WEBHOOK_URL": secret})
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

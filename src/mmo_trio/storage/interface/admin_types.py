@@ -363,6 +363,10 @@ class NoteTopic(StrEnum):
     """Which pay-out it has refused last because a float lacked money."""
     SIGN_IN = "sign_in"
     """The answer to its last sign-in, sealed."""
+    NOTICE = "notice"
+    """What staff were told last, and when a process looked last; it is about no provider."""
+    AUDIT_LOG_CHANGED = "audit_log_changed"
+    """Where a process has found the audit log changed last; it is about no provider."""
 
 
 @frozen
