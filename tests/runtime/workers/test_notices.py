@@ -111,11 +111,21 @@ async def run_for(seconds: float, *workers: NoticeWorker) -> None:
                 nursery.start_soon(each.run)
 
 
+class FarFromStore(NoticeWorker):
+    """A process that knows what others have noted a second after it has asked."""
+
+    async def _known(self) -> ProviderNote:
+        known = await super()._known()
+        await trio.sleep(1)
+        return known
+
+
 async def test_one_of_several_processes_tells_it_once(autojump_clock: MockClock) -> None:
     server, staff = quiet_server(), Staff()
     stores = [at_once(server, str(number)) for number in range(3)]
     await leave_entry(stores[0])
-    await run_for(6 * 3600, *(staff.process(each) for each in stores))
+    made = [staff.process(each) for each in stores]
+    await run_for(6 * 3600, *(FarFromStore(each.matters, each.receiver, now) for each in made))
     assert staff.kinds == [["suspense"]]
 
 
