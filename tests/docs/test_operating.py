@@ -152,6 +152,60 @@ def test_the_start_of_the_page_leads_up_to_serving(page: str, copied: Path) -> N
     assert (copied / "master.key").exists()
 
 
+UPGRADED = "the new commit"
+
+
+def test_an_upgrade_leaves_what_serves_alone_until_the_switch(root: Path, tmp_path: Path) -> None:
+    """The page's commands, with stand-ins for what reaches the network or needs a service."""
+    page = (root / "docs/operating.md").read_text(encoding="utf-8")
+    section = page.partition("## Upgrade")[2].partition("\n## ")[0]
+    made, switched = re.findall(r"^   ```sh\n(.*?)^   ```$", section, re.MULTILINE | re.DOTALL)
+    opt, programs = tmp_path / "opt", tmp_path / "programs"
+    old = opt / "mmo-0123456" / "bin"
+    old.mkdir(parents=True)
+    (opt / "mmo").symlink_to(old.parent)
+    serving = written_program(old / "mmo", "echo the old commit")
+    programs.mkdir()
+    pip = f"printf '#!/bin/sh\\necho {UPGRADED}\\n' > $(dirname $0)/mmo; chmod +x $(dirname $0)/mmo"
+    written_program(programs / "pip", pip)
+    written_program(programs / "python3", 'mkdir -p "$3/bin"; cp "$(dirname $0)/pip" "$3/bin"')
+    written_program(programs / "git", 'test "$1" = pull || echo 89abcde')
+    written_program(programs / "sudo", 'shift 2; exec "$@"')
+    written_program(programs / "systemctl", f'test "$1" = restart; exec "{opt}/mmo/bin/mmo"')
+
+    def play(commands: str) -> str:
+        placed = commands.replace("/opt/", f"{opt}/").replace("/usr/bin/", f"{programs}/")
+        environment = {"PATH": f"{programs}:{os.environ['PATH']}"}
+        played = subprocess.run(
+            ["bash", "-euc", placed], env=environment, capture_output=True, text=True, check=False
+        )
+        assert played.returncode == 0, played.stderr
+        return played.stdout.splitlines()[-1]
+
+    assert play(made) == UPGRADED, "the new version has checked the settings"
+    assert (opt / "mmo").resolve() == old.parent
+    assert "the old commit" in serving.read_text("utf-8")
+    assert play(made + switched) == UPGRADED
+    assert (opt / "mmo").resolve() == opt / "mmo-89abcde"
+    assert "the old commit" in serving.read_text("utf-8"), "the way back"
+
+
+def written_program(file: Path, script: str) -> Path:
+    """Write a program of the shell."""
+    file.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def test_the_gateway_is_installed_as_it_is_upgraded(root: Path, page: str) -> None:
+    upgrade = (root / "docs/operating.md").read_text(encoding="utf-8")
+    installed = page.partition("## 1. Install")[2].partition("\n## ")[0]
+    commands = re.findall(r'^(?:new=|/usr/bin/python3|"\$new|ln ).*$', installed, re.MULTILINE)
+    assert len(commands) == 5
+    for command in commands:
+        assert f"   {command}\n" in upgrade
+
+
 def test_the_unit_that_the_page_starts_serves_the_settings_of_the_page(
     root: Path, page: str
 ) -> None:
