@@ -61,6 +61,24 @@ def account_notes(settings: Settings) -> Iterator[str]:
             )
 
 
+def simulated_accounts(settings: Settings, titles: Mapping[str, str]) -> Mapping[str, bool | None]:
+    """Return by which providers no money moves; None of one whose options cannot be read here."""
+    found: dict[str, bool | None] = {}
+    environment = _environment(settings)
+    for name, title in titles.items():
+        section = settings.providers.get(name)
+        if section is None or section.kind == "sandbox":
+            found[name] = True
+            continue
+        try:
+            [account] = open_accounts({name: section}, {name: title}, environment).values()
+        except SettingsError:
+            found[name] = None
+        else:
+            found[name] = account.provider.is_simulated
+    return found
+
+
 def _environment(settings: Settings) -> AccountEnvironment:
     return AccountEnvironment(
         _refuse_request,

@@ -12,7 +12,7 @@ from tests.support.time_limits import HANGS_AFTER_S
 STEPS = (
     "READY api=http://127.0.0.1:",
     "1. A payment is taken",
-    "pending → success",
+    "pending → success, KES 10.00",
     "its X-API-KEY is right: accepted",
     "refused with 401",
 )

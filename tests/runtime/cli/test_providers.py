@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from mmo_sansio.messages.inputs import Input
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.money import Money
@@ -20,6 +22,7 @@ from mmo_trio.cli.support.target import machine_user
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock
+from mmo_trio.workers.providers.account_notes import finding_note
 
 OLD, NEW, DONE, ODD = (a.numbered_reference(number) for number in range(1, 5))
 
@@ -165,6 +168,60 @@ def test_check_config_opens_providers(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "provider.momo.markt (MMO_PROVIDER__MOMO__MARKT)" in refused.stderr
     assert "market" in refused.stderr
+
+
+async def find_out(url: str, *findings: AccountFinding) -> None:
+    async with open_store(url, serving=False) as store:
+        for each in findings:
+            await store.admin.note_provider(finding_note(each, GatewayClock().now()))
+
+
+def test_a_check_has_the_worst_first_and_a_summary(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("kenya", "tanzania", "uganda"):
+        monkeypatch.setenv(f"MMO_PROVIDER__{name.upper()}__KIND", "mpesa_daraja")
+    works, unknown = AccountState.WORKS, AccountState.UNKNOWN
+    url = f"sqlite:///{data / 'gateway.db'}"
+    trio.run(
+        find_out,
+        url,
+        AccountFinding("kenya", "passkey", works, "0", "It works."),
+        AccountFinding("kenya", "pull", unknown, "", "No answer."),
+        AccountFinding("uganda", "sign-in", AccountState.REFUSED, "HTTP 400", "Wrong keys."),
+    )
+    checked = mmo("providers", "check", "--data", data)
+    assert checked.exit_code == 1
+    lines = checked.stdout.splitlines()[1:]
+    assert [line.split()[:3] for line in lines] == [
+        ["uganda", "sign-in", "refused"],
+        ["kenya", "pull", "unknown"],
+        ["kenya", "passkey", "works"],
+    ]
+    assert not re.search(r"\.[0-9]{6}Z", checked.stdout)
+    summary = "1 of 3 accounts works; uganda: sign-in refused, tanzania: not checked yet."
+    assert summary in checked.stderr
+
+    trio.run(find_out, url, AccountFinding("uganda", "sign-in", unknown, "HTTP 500", "Down."))
+    without_token = mmo("providers", "check", "uganda", "--data", data)
+    assert without_token.exit_code == 1
+    assert "0 of 1 account work; uganda: sign-in unknown." in without_token.stderr
+
+    alone = mmo("providers", "check", "kenya", "--data", data)
+    assert (alone.exit_code, "1 of 1 account works." in alone.stderr) == (0, True)
+
+
+def test_the_list_marks_accounts_by_which_no_money_moves(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MMO_PROVIDER__PLAY__KIND", "sandbox")
+    monkeypatch.setenv("MMO_PROVIDER__KENYA__KIND", "mpesa_daraja")
+    rows = {
+        each["name"]: each["simulated"] for each in as_json("providers", "list", "--data", data)
+    }
+    assert rows == {"play": True, "kenya": None}, "nothing is known of an account without options"
+    listed = mmo("providers", "list", "--data", data).stdout.splitlines()
+    assert [line.split()[0] for line in listed if " simulated" in line] == ["name", "play"]
 
 
 def test_only_accounts_with_an_operator_are_checked_and_recorded(

@@ -83,6 +83,75 @@ def test_a_table_that_is_too_wide_becomes_a_paragraph_for_each_row() -> None:
     ]
 
 
+LISTED = (
+    f"{CODE} from mmo_sansio.values.clock import Instant;"
+    " from mmo_sansio.values.money import Money; at = Instant(1_795_651_407_123_456);"
+    f" entry = ListEntry(at, (status_cell(Status.FAILED, 'user_timeout'), Money(245_000, 'KES'),"
+    f" 'order-1'), ('{REFERENCE}', 'acme', None));"
+    f" long = ListEntry(at, (status_cell(Status.SUCCESS, None), Money(1_000, 'KES'),"
+    f" '{OWN_REFERENCE} and more'), ('{REFERENCE}', 'acme', 'simulated'));"
+    f" print_list({COLUMNS}, [[{ROW}]], [entry, long])"
+)
+
+
+def test_a_list_that_is_too_wide_has_two_lines_for_each_and_no_labels() -> None:
+    assert plain(printed_to_terminal(80, LISTED)).replace("\xa0", " ").splitlines() == [
+        "2026-11-26 UTC",
+        "00:03:27  failed user_timeout  KES 2,450.00  order-1",
+        f"          {REFERENCE}  acme",
+        "00:03:27  success  KES 10.00  an order with a rather long reference and more",
+        f"          {REFERENCE}  acme  simulated",
+    ]
+
+
+def test_what_has_no_room_on_the_first_line_stands_whole_below() -> None:
+    lines = plain(printed_to_terminal(50, LISTED)).replace("\xa0", " ").splitlines()
+    assert lines[4:7] == [
+        "00:03:27  success  KES 10.00",
+        f"          {OWN_REFERENCE} and more",
+        f"          {REFERENCE}  acme",
+    ]
+
+
+def test_a_list_is_a_table_where_there_is_room() -> None:
+    lines = plain(printed_to_terminal(200, LISTED)).splitlines()
+    assert lines[0].split() == list(COLUMNS)
+    assert len(lines) == 2
+
+
+def test_tables_have_no_microseconds() -> None:
+    row = "{'at': '2026-11-25T00:36:30.123456Z', 'note': 'at 2026-11-25T00:36:30.123456Z'}"
+    printed = printed_to_terminal(120, f"{CODE} print_rows(('at', 'note'), [{row}], as_json=False)")
+    assert plain(printed).splitlines()[1].split("  ")[0] == TIME
+    exact = printed_to_terminal(120, f"{CODE} print_rows(('at',), [{row}], as_json=True)")
+    assert "30.123456Z" in exact
+
+
+STATES = (
+    f"{CODE} from mmo_sansio.providers.common.interface import AccountState as A;"
+    "print_table(('state', 'words'), [[A.REFUSED, 'refused'], [A.WORKS, 'works']])"
+)
+
+
+def test_states_have_a_colour_and_what_others_wrote_has_none() -> None:
+    printed = printed_to_terminal(80, STATES)
+    assert printed.count("\x1b[31m") == printed.count("\x1b[32m") == 1
+
+
+@pytest.mark.parametrize("program", [STATES, PAYMENTS, LISTED])
+def test_no_color_is_obeyed(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[3[0-9]m", printed_to_terminal(80, program))
+
+
+def test_nobody_colours_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    printed = subprocess.run(
+        [sys.executable, "-c", STATES], capture_output=True, text=True, check=True
+    ).stdout
+    assert "\x1b" not in printed
+
+
 def test_sentences_are_broken_between_words_and_their_times_are_not() -> None:
     lines = plain(printed_to_terminal(80, TIMELINE)).splitlines()
     assert lines[1].startswith(f"{TIME}  gateway  The provider said at last")

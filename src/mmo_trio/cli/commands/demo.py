@@ -18,6 +18,7 @@ from attrs import frozen
 from rich.text import Text
 
 from mmo_sansio.values.model import Method, Operation
+from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.cli.commands.serve import announce, apply_log_settings
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.http_client import API_PATH, CliResponse, least_amount, send_request
@@ -114,9 +115,10 @@ class _Demonstration:
         self._print_step("1. A payment is taken", f"{reference}: {created['status']}")
         result = await self._wait_for_result(reference)
         amount = result["finalAmount"]
+        exact = f"{amount['value']} {amount['currency']}"
         self._print_step(
             "2. Its result is known",
-            f"pending → {result['status']}, {amount['value']} {amount['currency']}",
+            f"pending → {result['status']}, {format_amounts_in(exact)}",
         )
         if result["status"] != "success":
             raise NegativeAnswer(f"The payment ended as {result['status']}, not as success.")

@@ -5,7 +5,7 @@ store has about them, resolve one by hand, and close reports of providers that c
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import click
@@ -29,23 +29,26 @@ from mmo_trio.admin.resolution import (
     Resolutions,
     resolve_payment,
 )
-from mmo_trio.admin.timeline import timeline
+from mmo_trio.admin.timeline import TimelineEntry, timeline
 from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, load_told_wrong, merchant_message
 from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.commands.reversals import reversals, reverse
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
+    ListEntry,
     admin_transaction_json,
     format_instant,
     format_millisecond,
     format_second,
+    marked,
     print_json,
     print_json_text,
     print_line,
-    print_rows,
+    print_list,
     print_status,
     print_table,
+    status_cell,
     terminal,
 )
 from mmo_trio.cli.support.references import brand_option, find_transaction
@@ -70,6 +73,9 @@ DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
 TIMELINE_TABLE_WIDTH_MIN = 100
 """The narrowest terminal on which a payment's timeline is a table; on others each step is a
 paragraph."""
+
+PAYMENTS_READ_AT_ONCE = 200
+"""Payments of suspense entries that are read from the store at once."""
 
 ENTRY_ID_MAX = 2**63 - 1
 """The largest number that a store can be asked for."""
@@ -175,31 +181,40 @@ def list_transactions(
     if as_json:
         print_json_text(f"[{','.join(map(admin_transaction_json, found))}]")
         return
-    print_table(
-        (
-            "created",
-            "gatewayReference",
-            "brand",
-            "merchantReference",
-            "amount",
-            "status",
-            "why",
-            "simulated",
-        ),
-        (
-            (
-                format_second(each.order.created_at),
-                each.reference,
-                each.order.brand,
-                each.order.merchant_reference,
-                each.order.requested,
-                each.status,
-                each.progress.error_code,
-                "simulated" if each.order.is_simulated else None,
-            )
-            for each in found
-        ),
+    _print_transactions(found)
+
+
+def _print_transactions(found: Sequence[Transaction]) -> None:
+    columns = (
+        "created",
+        "gatewayReference",
+        "brand",
+        "merchantReference",
+        "amount",
+        "status",
+        "why",
+        "simulated",
     )
+    rows, entries = [], []
+    for payment in found:
+        order, why = payment.order, payment.progress.error_code
+        simulated = "simulated" if order.is_simulated else None
+        rows.append(
+            (
+                format_second(order.created_at),
+                payment.reference,
+                order.brand,
+                order.merchant_reference,
+                order.requested,
+                payment.status,
+                why,
+                simulated,
+            )
+        )
+        first = (status_cell(payment.status, why), order.requested, order.merchant_reference)
+        second = (payment.reference, order.brand, simulated)
+        entries.append(ListEntry(order.created_at, first, second))
+    print_list(columns, rows, entries)
 
 
 async def _find_stuck(
@@ -422,19 +437,30 @@ def _print_history(history: PaymentHistory, wrong: ToldWrong | None) -> None:
         print_line("A text to send to the merchant:", "bold")
         print_line(merchant_message(wrong))
     print_line("")
-    rows = [
-        (format_millisecond(line.at), line.actor, format_amounts_in(line.text))
-        for line in timeline(history)
-    ]
-    if terminal().width < TIMELINE_TABLE_WIDTH_MIN:
-        for at, actor, text in rows:
-            print_line(f"{at} {actor}", "dim")
-            print_line(text)
-    else:
-        print_table(("when", "who", "what happened"), rows)
+    _print_timeline(timeline(history))
     print_line("")
     print_line("What the merchant sees:", "bold")
     print_json_text(transaction_object(history.transaction).decode())
+
+
+def _print_timeline(entries: Sequence[TimelineEntry]) -> None:
+    """Print what happened, the date once for each day (UTC)."""
+    is_narrow = terminal().width < TIMELINE_TABLE_WIDTH_MIN
+    rows: list[Sequence[object]] = []
+    day = ""
+    for entry in entries:
+        at, text = format_millisecond(entry.at), format_amounts_in(entry.text)
+        if at[:10] != day:
+            day = at[:10]
+            rows.append((marked(day, "bold"), "", ""))
+            if is_narrow:
+                print_line(f"{day} UTC", "bold")
+        rows.append((at[11:23], entry.actor, text))
+        if is_narrow:
+            print_line(f"{at[11:23]} {entry.actor}", "dim")
+            print_line(text)
+    if not is_narrow:
+        print_table(("when (UTC)", "who", "what happened"), rows)
 
 
 def _to_json(history: PaymentHistory, wrong: ToldWrong | None) -> str:
@@ -484,13 +510,74 @@ def list_entries(
     brand: str | None, with_closed: bool, target: CommandTarget, as_json: bool
 ) -> None:
     """List the entries, in the order of their first report."""
-    entries = target.with_store(
-        lambda store: store.admin.suspense(brand=brand, with_closed=with_closed)
+
+    async def find(store: Store) -> tuple[Sequence[SuspenseEntry], Mapping[str, Transaction]]:
+        entries = await store.admin.suspense(brand=brand, with_closed=with_closed)
+        named = [each.gateway_reference for each in entries if each.gateway_reference]
+        payments: dict[str, Transaction] = {}
+        for begin in range(0, len(named), PAYMENTS_READ_AT_ONCE):
+            payments |= await store.transactions(named[begin : begin + PAYMENTS_READ_AT_ONCE])
+        return entries, payments
+
+    entries, payments = target.with_store(find)
+    if as_json:
+        print_json([_entry_with_payment(each, payments) for each in entries])
+    else:
+        _print_entries(entries, payments)
+
+
+def _entry_with_payment(
+    entry: SuspenseEntry, payments: Mapping[str, Transaction]
+) -> dict[str, object]:
+    """Return an entry as a JSON object, with the merchant's reference and the amount of its
+    payment."""
+    payment = payments.get(entry.gateway_reference or "")
+    return {
+        **suspense_entry_to_json(entry),
+        "merchantReference": payment and payment.order.merchant_reference,
+        "requested": payment and str(payment.order.requested),
+    }
+
+
+def _print_entries(entries: Sequence[SuspenseEntry], payments: Mapping[str, Transaction]) -> None:
+    """Print entries, each with the amount that was reported, or else that of its payment."""
+    columns = (
+        "id",
+        "first reported",
+        "times",
+        "reason",
+        "amount",
+        "merchantReference",
+        "provider",
+        "brand",
+        "gatewayReference",
+        "closed",
     )
-    columns = {"id": "id", "first reported": "firstAt", "times": "times", "reason": "reason"}
-    columns |= {name: name for name in ("provider", "brand", "gatewayReference")}
-    columns |= {"closed": "closedAt"}
-    print_rows(columns, [suspense_entry_to_json(each) for each in entries], as_json=as_json)
+    rows, listed = [], []
+    for entry in entries:
+        payment = payments.get(entry.gateway_reference or "")
+        reference = payment and payment.order.merchant_reference
+        reported = json.loads(entry.content).get("amount")
+        amount = format_amounts_in(reported) if reported else payment and payment.order.requested
+        times = f"{entry.times} times" if entry.times > 1 else None
+        closed = None if entry.closed_at is None else format_second(entry.closed_at)
+        about = (entry.provider, entry.brand, entry.gateway_reference)
+        rows.append(
+            (
+                entry.id,
+                format_second(entry.first_at),
+                entry.times,
+                entry.reason,
+                amount,
+                reference,
+                *about,
+                closed,
+            )
+        )
+        first = (f"{entry.id}", entry.reason, amount, reference)
+        second = (*about[::-1], times, closed and f"closed {closed}")
+        listed.append(ListEntry(entry.first_at, first, second))
+    print_list(columns, rows, listed)
 
 
 @suspense.command("show")
@@ -499,7 +586,13 @@ def list_entries(
 @json_option
 def show_entry(id: int, target: CommandTarget, as_json: bool) -> None:
     """Show one entry with its content."""
-    members = suspense_entry_to_json(target.with_store(lambda store: _find_entry(store, id)))
+
+    async def find(store: Store) -> dict[str, object]:
+        entry = await _find_entry(store, id)
+        named = [entry.gateway_reference] if entry.gateway_reference else []
+        return _entry_with_payment(entry, await store.transactions(named))
+
+    members = target.with_store(find)
     if as_json:
         print_json(members)
     else:

@@ -12,6 +12,7 @@ import click
 import trio
 from attrs import evolve
 
+from mmo_sansio.providers.common.account_check import SIGN_IN
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState, ExchangeFailed
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
@@ -20,7 +21,13 @@ from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.commands.rehearse import rehearse
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
-from mmo_trio.cli.support.output import format_instant, print_rows, print_status
+from mmo_trio.cli.support.output import (
+    WARNING,
+    format_instant,
+    marked,
+    print_rows,
+    print_status,
+)
 from mmo_trio.cli.support.target import (
     CommandTarget,
     machine_user,
@@ -59,10 +66,15 @@ providers.add_command(rehearse)
 @target_options
 @json_option
 def list_(target: CommandTarget, as_json: bool) -> None:
-    """List the configured providers, and which are closed for new payments."""
+    """List the configured providers, which are closed for new payments, and by which no money
+    moves."""
+    # Imported here, as it is slow to import and few commands need it.
+    from mmo_trio.service.configuration_check import simulated_accounts
+
     closed = {
         each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())
     }
+    simulated = simulated_accounts(target.settings, target.provider_titles())
     rows = []
     for name, title in target.provider_titles().items():
         section, known = target.settings.providers.get(name), closed.get(name)
@@ -72,14 +84,23 @@ def list_(target: CommandTarget, as_json: bool) -> None:
                 "kind": section.kind if section else "sandbox",
                 "title": title,
                 "open": known is None,
+                "simulated": simulated.get(name),
                 "closedAt": known and format_instant(known.closed_at),
                 "closedBy": known and known.closed_by,
                 "reason": known and known.reason,
             }
         )
     columns = {"name": "name", "kind": "kind", "title": "title", "taking payments": "open"}
-    columns |= {name: name for name in ("closedAt", "closedBy", "reason")}
-    print_rows(columns, rows, as_json=as_json)
+    columns |= {name: name for name in ("simulated", "closedAt", "closedBy", "reason")}
+    for_people = [
+        {
+            **row,
+            "open": "yes" if row["open"] else marked("no", WARNING),
+            "simulated": "simulated" if row["simulated"] else None,
+        }
+        for row in rows
+    ]
+    print_rows(columns, rows if as_json else for_people, as_json=as_json)
 
 
 @providers.command()
@@ -194,8 +215,9 @@ def address(name: str, target: CommandTarget) -> None:
 def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> None:
     """Print what is known of the accounts with operators: what is wrong, and who mends it.
 
-    Every account is checked at the start and once a day, by questions that move no money. Exits
-    with 1 when an operator refuses a part of an account."""
+    Every account is checked at the start and once a day, by questions that move no money. The
+    worst comes first, and a summary last. Exits with 1 when an account does not work: its operator
+    refuses a part of it, or gives no access token."""
     names = [each.name for each in target.settings.providers.values() if each.kind != "sandbox"]
     if name is not None and name not in names:
         raise UsageProblem(f"{name} is no account with an operator. {near_match(name, names)}")
@@ -207,11 +229,12 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
             await _ask_process(store, asked)
         return await store.admin.provider_notes(NoteTopic.FINDING)
 
-    known = [
+    found = [
         (each.at, read_finding_note(each))
         for each in target.with_store(look)
         if each.provider in asked
     ]
+    known = sorted(found, key=lambda each: _severity(each[1]))
     rows = [
         {
             "name": finding.provider,
@@ -225,8 +248,43 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     ]
     columns = ("name", "part", "state", "at", "code", "meaning")
     print_rows(columns, rows, as_json=as_json)
-    if any(finding.state is AccountState.REFUSED for _, finding in known):
-        raise NegativeAnswer("A part of an account is refused.")
+    findings = [finding for _, finding in known]
+    summary = _summary(asked, findings)
+    if any(map(_does_not_work, findings)):
+        raise NegativeAnswer(summary)
+    if asked:
+        print_status(summary)
+
+
+WORST_FIRST = (
+    AccountState.REFUSED,
+    AccountState.UNKNOWN,
+    AccountState.WARNED,
+    AccountState.WORKS,
+)
+
+
+def _does_not_work(finding: AccountFinding) -> bool:
+    """Tell whether payments by the account fail or wait for what this says of a part of it."""
+    is_without_token = finding.part == SIGN_IN and finding.state is AccountState.UNKNOWN
+    return is_without_token or finding.state is AccountState.REFUSED
+
+
+def _severity(finding: AccountFinding) -> tuple[bool, int]:
+    return not _does_not_work(finding), WORST_FIRST.index(finding.state)
+
+
+def _summary(names: Sequence[str], findings: Sequence[AccountFinding]) -> str:
+    """Return how many accounts work, and of each other one the first part that does not."""
+    wrong = {each.provider: each for each in reversed(findings) if _does_not_work(each)}
+    checked = {each.provider for each in findings}
+    unchecked = [name for name in names if name not in checked]
+    working = len(names) - len(wrong) - len(unchecked)
+    parts = [f"{name}: {wrong[name].part} {wrong[name].state}" for name in names if name in wrong]
+    parts += [f"{name}: not checked yet" for name in unchecked]
+    verb = "works" if working == 1 else "work"
+    counted = f"{working} of {len(names)} account{'s' if len(names) != 1 else ''} {verb}"
+    return f"{counted}; {', '.join(parts)}." if parts else f"{counted}."
 
 
 @providers.command()
@@ -262,7 +320,11 @@ def balances(target: CommandTarget, as_json: bool) -> None:
             }
         )
     for_people = [
-        {**row, "balance": each.forecast.latest.amount}
+        {
+            **row,
+            "balance": each.forecast.latest.amount,
+            "low": marked("yes", WARNING) if each.is_low else "no",
+        }
         for row, each in zip(rows, floats, strict=True)
     ]
     columns = ("name", "account", "balance", "at", "hoursLeft", "low", "refusedAt")

@@ -7,8 +7,11 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
 
 import click
+from attrs import frozen
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
@@ -16,10 +19,12 @@ from rich.table import Table
 from rich.text import Text
 
 from mmo_sansio.api.outgoing import transaction_object
+from mmo_sansio.providers.common.interface import AccountState
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.number_format import format_amount
+from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.system.display_text import ascii_json, indent_json, visible_text
 
 UNBROKEN_COLUMNS = frozenset({"merchantReference"})
@@ -34,7 +39,29 @@ TEXT_WIDTH_MIN = 30
 PAIR_GAP, PARAGRAPH_INDENT = "   ", "  "
 """What stands between two values of a row that is a paragraph, and before its further lines."""
 
-STATUS_STYLES = {Status.SUCCESS: "green", Status.FAILED: "red", Status.PENDING: "yellow"}
+STYLES: Mapping[StrEnum, str] = MappingProxyType(
+    {
+        Status.SUCCESS: "green",
+        Status.FAILED: "red",
+        Status.PENDING: "yellow",
+        AccountState.WORKS: "green",
+        AccountState.REFUSED: "red",
+        AccountState.WARNED: "yellow",
+        AccountState.UNKNOWN: "yellow",
+        ReversalState.SUCCEEDED: "green",
+        ReversalState.MOVED_AFTER_ALL: "green",
+    }
+)
+"""The colour of each state that has one, on a terminal only."""
+
+WARNING = "red"
+"""The colour of what a person has to look at."""
+
+TIME_WIDTH = len("00:03:27  ")
+"""Cells before what an entry of a list says: its time of day."""
+
+EXACT_INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{6}Z", re.ASCII)
+"""A time as JSON has it."""
 
 NON_TERMINAL_WIDTH = 1_000
 """Width of a table that is not printed to a terminal, so that nothing is folded or cut."""
@@ -92,6 +119,54 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
     with console.capture() as capture:
         console.print(table)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+@frozen
+class ListEntry:
+    """Holds what a list says of one thing where there is no room for a table."""
+
+    at: Instant
+    first: Sequence[object]
+    """What stands behind the time."""
+    second: Sequence[object]
+    """What stands below."""
+
+
+def print_list(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], entries: Sequence[ListEntry]
+) -> None:
+    """Print a table; where the terminal is too narrow for that, the entries: without labels, each
+    with its time of day, under a heading for each day (UTC)."""
+    console = terminal()
+    cells = [[_cell(each) for each in row] for row in rows]
+    if _column_widths(columns, cells, console.width) is not None:
+        print_table(columns, rows)
+        return
+
+    day = ""
+    for entry in entries:
+        at = format_second(entry.at)
+        if at[:10] != day:
+            day = at[:10]
+            console.print(Text(f"{day} UTC", style="bold"))
+        _print_entry(console, at[11:19], entry)
+
+
+def _print_entry(console: Console, time: str, entry: ListEntry) -> None:
+    """Print an entry: as much on a line as it has room for, and nothing is ever broken."""
+    lines = [Text(time.ljust(TIME_WIDTH), style="dim")]
+    for place, values in enumerate((entry.first, entry.second)):
+        is_new = place > 0
+        for cell in filter(None, map(_cell, values)):
+            width = _line_width(lines[-1]) + COLUMN_GAP + _line_width(cell)
+            if is_new or (lines[-1].plain.strip() and width > console.width):
+                lines.append(Text(" " * TIME_WIDTH))
+            elif _line_width(lines[-1]) > TIME_WIDTH:
+                lines[-1].append(" " * COLUMN_GAP)
+            lines[-1].append(cell)
+            is_new = False
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 def _column_widths(
@@ -160,14 +235,24 @@ def print_rows(
         print_json(rows)
         return
     names = columns.values() if isinstance(columns, Mapping) else columns
-    print_table(tuple(columns), ([row[name] for name in names] for row in rows))
+    print_table(tuple(columns), ([_to_second(row[name]) for name in names] for row in rows))
+
+
+def _to_second(value: object) -> object:
+    """Return a time without its microseconds, which JSON has; anything else as it is."""
+    found = EXACT_INSTANT.fullmatch(value) if isinstance(value, str) else None
+    return value if found is None else f"{found[1]}Z"
 
 
 def terminal(*, err: bool = False) -> Console:
     """Return the console for standard output, or for standard error."""
     stream = sys.stderr if err else sys.stdout
+    is_terminal = stream.isatty()
     return Console(
-        file=stream, width=None if stream.isatty() else NON_TERMINAL_WIDTH, highlight=False
+        file=stream,
+        width=None if is_terminal else NON_TERMINAL_WIDTH,
+        highlight=False,
+        force_terminal=is_terminal,  # FORCE_COLOR colours no pipe.
     )
 
 
@@ -200,8 +285,22 @@ def progress_counter(bar: Progress, description: str) -> Callable[[], None]:
 
 
 def _cell(value: object) -> Text:
-    style = STATUS_STYLES[value] if isinstance(value, Status) else ""
+    if isinstance(value, Text):
+        return value
+    style = ""
+    if isinstance(value, Status | AccountState | ReversalState):
+        style = STYLES.get(value, "")  # A text of somebody else that says the same has none.
     return Text(visible_text(_cell_text(value)), style=style)
+
+
+def marked(text: str, style: str) -> Text:
+    """Return a cell of a colour; its text is printed as it is."""
+    return Text(visible_text(text), style=style)
+
+
+def status_cell(status: Status, why: str | None) -> Text:
+    """Return a status in its colour, and behind it why a payment has failed."""
+    return Text.assemble(_cell(status), f" {why}" if why else "")
 
 
 def _cell_text(value: object) -> str:
