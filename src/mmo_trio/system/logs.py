@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -26,6 +26,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, format_with_microseconds
+from mmo_sansio.values.model import Order
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 
@@ -37,6 +38,11 @@ FLUSH_TIMEOUT_S: Final = 1.0
 ATOMIC_BYTES: Final = select.PIPE_BUF
 """Bytes that a pipe takes at once when it says that it is writable."""
 _STDERR: Final = 2
+
+
+def simulated_mark(order: Order) -> Mapping[str, bool]:
+    """Return what a line of the log about one payment has besides where no money moves by it."""
+    return {"simulated": True} if order.is_simulated else {}
 
 
 class LogOutput:

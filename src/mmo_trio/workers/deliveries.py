@@ -47,6 +47,7 @@ from mmo_trio.http.client.client import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import STORE_ERRORS, WorkItem, log_store_failure
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
+from mmo_trio.system.logs import simulated_mark
 from mmo_trio.workers.postponed import Postponed
 
 logger = structlog.get_logger(__name__)
@@ -176,16 +177,18 @@ class DeliveryPool(ABC):
         return True
 
     async def _send_once(
-        self, reference: str, url: str, send: Callable[[], Awaitable[DeliveryAttempt]]
+        self, order: Order, url: str, send: Callable[[], Awaitable[DeliveryAttempt]]
     ) -> DeliveryAttempt:
         """Return the attempt. After a fault of ours it has failed if something may have been sent,
         as when a connection breaks; if nothing was, the fault is raised."""
+        reference = order.gateway_reference
         try:
             return await send()
         except Exception as error:
             if reference in self._unsent:
                 raise
-            logger.error("delivery_broken_off", reference=reference, fault=describe_fault(error))
+            fault, mark = describe_fault(error), simulated_mark(order)
+            logger.error("delivery_broken_off", reference=reference, fault=fault, **mark)
             return DeliveryAttempt(
                 DeliveryOutcome.TRANSPORT_ERROR, url, detail="It was broken off by a fault of ours."
             )
@@ -208,6 +211,7 @@ class DeliveryPool(ABC):
             status=attempt.status,
             duration_ms=attempt.duration_ms,
             **({} if is_delivered else {"reason": attempt.detail}),
+            **simulated_mark(work.transaction.order),
         )
 
     def _start_next(self) -> None:
@@ -232,7 +236,8 @@ class DeliveryPool(ABC):
             self._claimed_by_brand[brand] -= 1
             self._postponed.discard(reference)
         except Exception as error:
-            log = logger.bind(kind=type(work.intent).__name__, reference=reference, brand=brand)
+            kind, mark = type(work.intent).__name__, simulated_mark(work.transaction.order)
+            log = logger.bind(kind=kind, reference=reference, brand=brand, **mark)
             if reference not in self._unsent:
                 log.error("delivery_record_failed", fault=describe_fault(error))
             elif self._pauses is not None and not self._is_draining:
@@ -438,18 +443,19 @@ class CallbackWorker(DeliveryPool):
     async def _process(self, work: WorkItem) -> None:
         transaction, fence = work.transaction, fence_of(work)
         reference, brand = transaction.reference, transaction.order.brand
+        mark = simulated_mark(transaction.order)
         try:
             if not self._owns_channel(brand, fence):
                 raise SendForbidden
             attempt, breaker = await self._attempt(transaction, fence)
             attempt = self._limit_body(brand, attempt)
         except SendForbidden:
-            logger.warning("callback_released", reference=reference, brand=brand)
+            logger.warning("callback_released", reference=reference, brand=brand, **mark)
             return
         record = partial(self._record, reference, brand, attempt, fence, breaker)
         reply = await self._record_until_decided(work, record)
         if fence and not isinstance(reply, Applied):
-            logger.warning("callback_recorded_before", reference=reference, brand=brand)
+            logger.warning("callback_recorded_before", reference=reference, brand=brand, **mark)
             return
         if attempt.outcome not in UNSENT_OUTCOMES:
             self._durations.observe(attempt.duration_ms / 1_000)
@@ -483,7 +489,7 @@ class CallbackWorker(DeliveryPool):
                     self._owns_channel(brand, fence) and self._note_sending(transaction.reference)
                 ),
             )
-            attempt = await self._send_once(transaction.reference, url, send)
+            attempt = await self._send_once(transaction.order, url, send)
             if attempt.outcome is DeliveryOutcome.EGRESS_REFUSED:
                 return attempt, None
             before = breaker.state
@@ -594,7 +600,7 @@ class QrWorker(DeliveryPool):
         request = qr_code_request(transaction, key, image=await _image_base64(code))
         self._note_sending(transaction.reference)
         send = partial(self._send, request, brand=order.brand)
-        return await self._send_once(transaction.reference, order.display_qr_url, send)
+        return await self._send_once(order, order.display_qr_url, send)
 
 
 async def _image_base64(code: QrCode) -> str:

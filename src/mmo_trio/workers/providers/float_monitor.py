@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -25,6 +26,7 @@ from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import WorkItem, log_store_failure
 from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.system.logs import simulated_mark
 from mmo_trio.workers.providers.account import SendRequest, drive_async
 from mmo_trio.workers.providers.account_notes import CHECK_TIMEOUT_S, FIRST_CHECK_AFTER_S
 
@@ -104,7 +106,7 @@ class FloatMonitor:
             return
         told = progress.provider_data
         code = None if told is None else told.error_code
-        self._note_refusal(order.provider, order.gateway_reference, code)
+        self._note_refusal(order.provider, order.gateway_reference, code, simulated_mark(order))
 
     def note_reversal(self, report: ReversalFailed, reply: Reply) -> None:
         """Say so as well of a reversal that has failed by this report."""
@@ -114,8 +116,14 @@ class FloatMonitor:
         if report.lacks_float and has_failed:
             self._note_refusal(report.provider, report.reversal, report.native_code)
 
-    def _note_refusal(self, provider: str, reference: str, code: str | None) -> None:
-        logger.error("float_refused", provider=provider, reference=reference, code=code)
+    def _note_refusal(
+        self,
+        provider: str,
+        reference: str,
+        code: str | None,
+        mark: Mapping[str, bool] = MappingProxyType({}),
+    ) -> None:
+        logger.error("float_refused", provider=provider, reference=reference, code=code, **mark)
         self.refusals[provider] += 1
         self._unwritten[provider] = ProviderNote(
             provider, NoteTopic.FLOAT_REFUSAL, "", self.now().time, reference

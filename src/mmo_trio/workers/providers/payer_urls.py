@@ -8,7 +8,7 @@ import structlog
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderAccepted
-from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.common.interface import Provider, is_simulated
 from mmo_sansio.providers.common.payer_urls import refused_payer_url
 
 logger = structlog.get_logger(__name__)
@@ -27,5 +27,6 @@ def without_refused_url(report: T, provider: Provider) -> T:
         provider=provider.name,
         reference=report.gateway_reference,
         reason=refused,
+        **({"simulated": True} if is_simulated(provider) else {}),
     )
     return evolve(report, payer_action=None)

@@ -47,6 +47,7 @@ from mmo_trio.storage.interface.store import (
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
+from mmo_trio.system.logs import simulated_mark
 from mmo_trio.workers.providers.account import ResultT, SendRequest, drive_async
 from mmo_trio.workers.providers.kept_hints import HintFile
 from mmo_trio.workers.providers.payer_urls import without_refused_url
@@ -255,7 +256,8 @@ class ProviderWorker:
             return True
         provider = work.transaction.order.provider
         if provider not in self.providers:
-            logger.error("provider_not_configured", provider=provider, reference=reference)
+            mark = simulated_mark(work.transaction.order)
+            logger.error("provider_not_configured", provider=provider, reference=reference, **mark)
             return True
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if is_of_ended:
@@ -505,7 +507,7 @@ class ProviderWorker:
 
     async def _handle(self, queue: _ProviderQueue, work: WorkItem) -> None:
         is_submission = isinstance(work.intent, SubmitToProvider)
-        with self._work_of(queue, work.intent.gateway_reference):
+        with self._work_of(queue, work.transaction):
             await (self._submit(queue, work) if is_submission else self._poll(work))
 
     async def _poll_ended(self, queue: _ProviderQueue) -> None:
@@ -515,7 +517,7 @@ class ProviderWorker:
             if not queue.waiting:
                 work = queue.ended.pop(next(iter(queue.ended)))
                 queue.active += 1
-                with self._work_of(queue, work.intent.gateway_reference):
+                with self._work_of(queue, work.transaction):
                     await self._poll(work)
             await trio.sleep(ENDED_POLL_PAUSE_S)
         queue.is_polling_ended = False
@@ -523,16 +525,18 @@ class ProviderWorker:
     async def _handle_reserved(
         self, queue: _ProviderQueue, transaction: Transaction, began_at: float
     ) -> None:
-        with self._work_of(queue, transaction.reference):
+        with self._work_of(queue, transaction):
             await self._send(transaction, began_at)
 
     @contextmanager
-    def _work_of(self, queue: _ProviderQueue, reference: str) -> Iterator[None]:
+    def _work_of(self, queue: _ProviderQueue, transaction: Transaction) -> Iterator[None]:
         """Run a conversation within the block; then begin the next one."""
+        reference = transaction.reference
         try:
             yield
         except Exception as error:
-            logger.error("provider_work_failed", reference=reference, fault=describe_fault(error))
+            fault, mark = describe_fault(error), simulated_mark(transaction.order)
+            logger.error("provider_work_failed", reference=reference, fault=fault, **mark)
         finally:
             queue.active -= 1
             next_work = self._claimed.pop(reference, None)
@@ -640,6 +644,7 @@ class ProviderWorker:
                 provider=provider.name,
                 reference=subject,
                 reason=report.reason,
+                **simulated_mark(about.order),
             )
         return report
 
@@ -761,7 +766,7 @@ async def run_conversation(
         return await drive_by_deadline(conversation, exchange, deadline, counts)
     except Exception as fault:
         name, reference = transaction.order.provider, transaction.reference
-        log = logger.bind(provider=name, reference=reference)
+        log = logger.bind(provider=name, reference=reference, **simulated_mark(transaction.order))
         log.error("provider_conversation_failed", fault=describe_fault(fault))
         return inputs.ProviderUnreachable(
             reference, name, f"A fault of ours: {type(fault).__name__}."

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import structlog
 import trio
+from attrs import evolve
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.api.outgoing import transaction_object
@@ -494,6 +495,27 @@ async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(
     assert (line["event"], line["log_level"]) == ("callback_concluded", "debug")
     assert (line["brand"], line["outcome"], line["status"]) == ("acme", "delivered", 200)
     assert "canary" not in repr(line)
+
+
+@pytest.mark.parametrize("is_simulated", [False, True])
+async def test_a_line_about_a_payment_by_which_no_money_moves_says_so(
+    is_simulated: bool, logged: list[Any]
+) -> None:
+    records = DeliveryRecords()
+
+    async def deliver(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
+        await trio.lowlevel.checkpoint()
+        return DeliveryAttempt(DELIVERED, request.target.decode(), 200, 7, "", b"")
+
+    work = work_for("acme", 1)
+    order = evolve(work.transaction.order, is_simulated=is_simulated)
+    marked = evolve(work, transaction=evolve(work.transaction, order=order))
+    async with running_worker(records, deliver) as worker:
+        worker.try_enqueue(marked)
+        await records.outcomes(1)
+        await wait_all_tasks_blocked()
+    (line,) = logged
+    assert line.get("simulated") is (True if is_simulated else None)
 
 
 async def test_a_callback_that_did_not_arrive_is_logged_with_its_reason(logged: list[Any]) -> None:

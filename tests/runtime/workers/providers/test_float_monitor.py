@@ -126,6 +126,16 @@ def events(logs: Logs, *names: str) -> list[str]:
     return [each["event"] for each in logs if each["event"] in names]
 
 
+@pytest.mark.parametrize("is_simulated", [False, True])
+async def test_a_refusal_by_which_no_money_is_lacking_says_so(
+    is_simulated: bool, logs: Logs
+) -> None:
+    async with open_shared_store(quiet_server(), "gateway") as store:
+        Operator().process(store).note_result(refused(is_simulated=is_simulated))
+    (line,) = (each for each in logs if each["event"] == "float_refused")
+    assert line.get("simulated") is (True if is_simulated else None)
+
+
 async def test_one_of_all_processes_asks_every_few_minutes(autojump_clock: MockClock) -> None:
     operator = Operator(watch=FloatWatch(Span(30 * MINUTE)))
     async with (

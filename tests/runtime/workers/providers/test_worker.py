@@ -306,6 +306,18 @@ async def test_what_was_sent_by_an_account_that_only_seemed_simulated_is_asked_a
         assert harness.stage is Stage.SUCCEEDED
 
 
+@pytest.mark.parametrize("simulated", [(), ("test",)])
+async def test_a_line_about_a_payment_by_which_no_money_moves_says_so(
+    autojump_clock: MockClock, simulated: Sequence[str]
+) -> None:
+    with capture_logs() as lines:
+        async with at_work(WorkerHarness(answers=[hangs], simulated=tuple(simulated))) as harness:
+            await harness.create(simulated=simulated)
+            await harness.worker.wait_idle()
+    (line,) = (each for each in lines if each["event"] == "provider_unreachable")
+    assert line.get("simulated") is (True if simulated else None)
+
+
 @pytest.mark.spec("S6")
 async def test_it_is_not_asked_about_while_it_is_being_submitted(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness()) as harness:
