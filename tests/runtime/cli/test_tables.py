@@ -113,6 +113,19 @@ def test_what_has_no_room_on_the_first_line_stands_whole_below() -> None:
     ]
 
 
+def test_the_words_of_an_entry_are_broken_between_words_below_it() -> None:
+    words = "key 1 · leaked yes · reason somebody has read the log of the proxy in front of it"
+    program = (
+        f"{CODE} from mmo_sansio.values.clock import Instant; print_list(('at', 'detail'), "
+        f"[['x' * 70, '{words}']], [ListEntry(Instant(1_795_651_407_123_456), "
+        f"('12', 'key_retired'), (), '{words}')])"
+    )
+    _, first, *further = plain(printed_to_terminal(60, program)).splitlines()
+    assert first == "00:03:27  12  key_retired"
+    assert " ".join(" ".join(further).split()) == words
+    assert all(line.startswith(" " * 10) for line in further)
+
+
 def test_a_list_is_a_table_where_there_is_room() -> None:
     lines = plain(printed_to_terminal(200, LISTED)).splitlines()
     assert lines[0].split() == list(COLUMNS)

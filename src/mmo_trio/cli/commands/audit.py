@@ -12,11 +12,12 @@ from mmo_trio.admin.auditing import verify_audit_log
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
+    ListEntry,
     format_instant,
     format_second,
     print_json,
+    print_list,
     print_status,
-    print_table,
 )
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.console.permissions import PersonalDataMask
@@ -46,7 +47,7 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
     """List the newest rows, the newest first."""
     found = target.with_store(lambda store: store.admin.audit(about=about, limit=limit))
     if not as_json:
-        print_table(("row", "at", "actor", "act", "about", "detail"), map(_cells, found))
+        _print_events(found)
         return
     rows = [
         {
@@ -66,17 +67,16 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
     print_json(rows)
 
 
-def _cells(row: AuditRow) -> Sequence[object]:
-    details = show_event(row, PersonalDataMask(can_see_personal_data=True)).details
-    words = " · ".join(f"{name} {value}" for name, value in details)
-    return (
-        row.number,
-        format_second(row.event.at),
-        row.event.actor,
-        row.event.action,
-        row.event.about,
-        words,
-    )
+def _print_events(found: Sequence[AuditRow]) -> None:
+    rows, entries = [], []
+    for row in found:
+        event = row.event
+        details = show_event(row, PersonalDataMask(can_see_personal_data=True)).details
+        words = " · ".join(f"{name} {value}" for name, value in details)
+        what = (event.actor, event.action, event.about)
+        rows.append((row.number, format_second(event.at), *what, words))
+        entries.append(ListEntry(event.at, (f"{row.number}", *what), (), words))
+    print_list(("row", "at", "actor", "act", "about", "detail"), rows, entries)
 
 
 @audit.command()

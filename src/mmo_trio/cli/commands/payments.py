@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import click
+from rich.text import Text
 
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
@@ -260,27 +261,32 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
         )
         print_json_text(f"[{','.join(objects)}]")
         return
-    print_table(
-        ("gatewayReference", "brand", "merchantReference", "amount", "told", "reported", "receipt"),
-        (
-            (
-                each.transaction.reference,
-                each.transaction.order.brand,
-                each.transaction.order.merchant_reference,
-                each.transaction.order.requested,
-                f"{each.transaction.status} {format_second(each.told_at)}",
-                format_amounts_in(
-                    " ".join(
-                        filter(
-                            None, (each.reported, each.amount, format_second(each.entry.first_at))
-                        )
-                    )
-                ),
-                each.receipt,
-            )
-            for each in found
-        ),
+    columns = (
+        "gatewayReference",
+        "brand",
+        "merchantReference",
+        "amount",
+        "told",
+        "reported",
+        "receipt",
     )
+    rows, entries = [], []
+    for wrong in found:
+        payment, order = wrong.transaction, wrong.transaction.order
+        words = (wrong.reported, wrong.amount, format_second(wrong.entry.first_at))
+        reported = format_amounts_in(" ".join(filter(None, words)))
+        told = Text.assemble(status_cell(payment.status, None), f" {format_second(wrong.told_at)}")
+        about = (payment.reference, order.brand)
+        reference = order.merchant_reference
+        rows.append((*about, reference, order.requested, told, reported, wrong.receipt))
+        first = (
+            Text.assemble("told ", status_cell(payment.status, None)),
+            order.requested,
+            reference,
+        )
+        second = (f"reported {reported}", wrong.receipt, *about)
+        entries.append(ListEntry(wrong.told_at, first, second))
+    print_list(columns, rows, entries)
     if found:
         print_status("`mmo explain REFERENCE` has a text to send to the merchant.")
         print_status(

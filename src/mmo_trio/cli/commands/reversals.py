@@ -17,11 +17,14 @@ from mmo_trio.admin.reversals import ReversalRefused, Reversals
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import Command, json_option
 from mmo_trio.cli.support.output import (
+    ListEntry,
     format_instant,
+    format_second,
     print_json,
-    print_rows,
+    print_list,
     print_status,
     print_table,
+    state_cell,
 )
 from mmo_trio.cli.support.references import brand_option, find_transaction
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
@@ -166,11 +169,23 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
     clock = target.clock()
     found = target.with_store(find)
     shown = [each for each in found if with_ended or not each.state.has_ended]
-    columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
-    print_rows(
-        columns, [_to_json(each) if as_json else _to_row(each) for each in shown], as_json=as_json
-    )
+    if as_json:
+        print_json([_to_json(each) for each in shown])
+    else:
+        _print_reversals(shown)
     _print_advice(shown, now=clock.time())
+
+
+def _print_reversals(shown: Sequence[Reversal]) -> None:
+    columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
+    rows, entries = [], []
+    for each in shown:
+        people = (each.asked_by, each.approved_by)
+        about = (each.id, each.brand, each.provider)
+        state = state_cell(each.state)
+        rows.append((*about, each.amount, state, format_second(each.asked_at), *people))
+        entries.append(ListEntry(each.asked_at, (state, each.amount, *people), about))
+    print_list(columns, rows, entries)
 
 
 @reversals.command()
@@ -244,7 +259,7 @@ def _print_advice(shown: Sequence[Reversal], *, now: Instant) -> None:
 
 def _to_row(reversal: Reversal) -> dict[str, object]:
     """Return a reversal for a table, whose amounts are for people."""
-    return {**_to_json(reversal), "amount": reversal.amount, "state": reversal.state.words}
+    return {**_to_json(reversal), "amount": reversal.amount, "state": state_cell(reversal.state)}
 
 
 def _to_json(reversal: Reversal) -> dict[str, object]:

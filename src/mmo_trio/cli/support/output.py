@@ -14,6 +14,7 @@ import click
 from attrs import frozen
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -130,6 +131,8 @@ class ListEntry:
     """What stands behind the time."""
     second: Sequence[object]
     """What stands below."""
+    words: str = ""
+    """What stands below that, and is broken between words."""
 
 
 def print_list(
@@ -153,7 +156,7 @@ def print_list(
 
 
 def _print_entry(console: Console, time: str, entry: ListEntry) -> None:
-    """Print an entry: as much on a line as it has room for, and nothing is ever broken."""
+    """Print an entry: as much on a line as it has room for, and none of it is broken."""
     lines = [Text(time.ljust(TIME_WIDTH), style="dim")]
     for place, values in enumerate((entry.first, entry.second)):
         is_new = place > 0
@@ -167,6 +170,8 @@ def _print_entry(console: Console, time: str, entry: ListEntry) -> None:
             is_new = False
     for line in lines:
         console.print(line, soft_wrap=True)
+    if entry.words:
+        console.print(Padding(_cell(entry.words), (0, 0, 0, TIME_WIDTH)))
 
 
 def _column_widths(
@@ -296,6 +301,11 @@ def _cell(value: object) -> Text:
 def marked(text: str, style: str) -> Text:
     """Return a cell of a colour; its text is printed as it is."""
     return Text(visible_text(text), style=style)
+
+
+def state_cell(state: ReversalState) -> Text:
+    """Return the state of a reversal in words, in its colour."""
+    return Text(state.words, style=STYLES.get(state, ""))
 
 
 def status_cell(status: Status, why: str | None) -> Text:
