@@ -41,7 +41,7 @@ result_hosts = ["pay.acme.example", "*.shop.acme.example"]
 redirect_schemes = ["acmeapp"]
 reference_reuse = { payin = "unless_paid", payout = "never", tax = "never" }
 limits = { requests_per_second = 50, requests_burst = 100, pending_payments = 1000 }
-page = { colour = "#0a6b48", order_label = "order" }
+page = { colour = "#0a6b48", order_label = "order", support_phone = "+254 700 123 456", support_url = "https://acme.example/help" }
 
   [[brand.method]]
   key = "mpesa_ke"

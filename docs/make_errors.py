@@ -81,7 +81,8 @@ def _endings() -> str:
         codes = ", ".join(
             f"`{code}`" for code, each in EXPLANATIONS.items() if each.payer_step is step
         )
-        says = ENGLISH.unclear if step is PayerStep.WAIT else ENGLISH.not_paid
+        known = f"{ENGLISH.not_paid}. {ENGLISH.not_taken}"
+        says = f"{ENGLISH.unclear}." if step is PayerStep.WAIT else known
         lines.append(f"| {codes} | {says} | {ENGLISH.next_steps[step]} |")
     return "\n".join(lines)
 

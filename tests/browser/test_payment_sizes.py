@@ -4,6 +4,8 @@ while it waits."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from attrs import evolve
@@ -21,7 +23,8 @@ SIZES = {"320": (320, 640, 1), "240": (240, 320, 1), "zoomed": (195, 422, 2)}
 """Width and height in CSS pixels, and device pixels for each; `zoomed` is a phone of 390 px at 200
 %."""
 
-NUMBER_LINES = r"""() => [...document.querySelectorAll(".amount, main button")].flatMap(part => {
+NUMBER_LINES = r"""() => [...document.querySelectorAll(
+    ".amount, dd .sum, main button")].flatMap(part => {
     const texts = document.createTreeWalker(part, NodeFilter.SHOW_TEXT), lines = [];
     while (texts.nextNode())
     for (const found of texts.currentNode.data.matchAll(/[\d٠-٩][\d٠-٩.,٬٫\u202f]*/g)) {
@@ -127,9 +130,10 @@ def test_after_a_minute_the_payer_may_leave(browser: Browser, patient: Sandbox, 
     created = patient.create(scenario="phone", errorRedirectUrl=f"{shop.url}/sorry?order=7")
     with browser_page(browser, viewport={"width": 360, "height": 640}) as page:
         page.goto(created["pageUrl"])
+        expect(page.get_by_role("link", name="Back to the shop")).to_be_visible()
         page.locator(BUTTON).click()
         expect(page.locator(STATUS)).to_contain_text("This page updates by itself.")
-        expect(page.get_by_role("link", name="Back to the shop")).to_have_count(0)
+        expect(page.get_by_role("link", name="Back to the shop")).to_be_visible()
         patient.advance("61s")
         expect(page.locator(STATUS)).to_contain_text(
             "Still waiting. You can close this page: the shop learns the result."
@@ -144,6 +148,113 @@ def test_after_a_minute_the_payer_may_leave(browser: Browser, patient: Sandbox, 
         page.get_by_role("link", name="Back to the shop").click()
         page.wait_for_url(f"{shop.url}/")
     assert patient.status(created["gatewayReference"])["status"] == "pending"
+
+
+@pytest.mark.spec("W1")
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
+def test_after_twenty_seconds_the_page_says_what_helps(
+    browser: Browser, patient: Sandbox, scripts: bool
+) -> None:
+    created = patient.create(scenario="phone")
+    viewport = {"width": 320, "height": 480}
+    with browser_page(browser, viewport=viewport, java_script_enabled=scripts) as page:
+        page.goto(created["pageUrl"])
+        page.locator(BUTTON).click()
+        expect(page.locator(".waiting")).to_be_visible()
+        told = page.get_by_text("No message? Check that +254 ••• ••• 678")
+        expect(told).to_be_hidden()
+        patient.advance("21s")
+        expect(told).to_be_visible()
+
+
+ABOVE = """() => {
+    const top = document.querySelector("main button").getBoundingClientRect();
+    const parts = [...document.querySelectorAll(".amount, .shop, article > p strong")];
+    const bottoms = parts.map(part => part.getBoundingClientRect().bottom);
+    return [parts.length, Math.max(...bottoms) <= top.top, top.bottom <= innerHeight];
+}"""
+"""How many parts there are that one should check, and whether all are above the button, and the
+button on the screen."""
+
+
+@pytest.mark.spec("W1")
+@pytest.mark.parametrize("locale", ["en-KE", "fr-CI", "sw-TZ", "pt-MZ", "ar-EG"])
+@pytest.mark.parametrize("width", [320, 360, 1280])
+def test_what_is_to_be_checked_stands_above_the_button(
+    browser: Browser, named_at_length: Sandbox, width: int, locale: str
+) -> None:
+    created = named_at_length.create(labels={"order": "Order 4711: a kettle of 1.7 l"})
+    viewport = {"width": width, "height": 480}
+    with browser_page(browser, viewport=viewport, locale=locale) as page:
+        page.goto(created["pageUrl"])
+        assert page.evaluate(ABOVE) == [4, True, True]
+
+
+LONG_NAME = """
+[[brand]]
+id = "mama"
+name = "Mama Njeri Electronics & Home Appliances, Nakuru"
+api_keys = ["a-key-for-mama-njeri"]
+page.order_label = "order"
+page.support_phone = "+254 700 123 456"
+page.support_url = "https://wa.me/254700123456"
+
+  [[brand.method]]
+  key = "mpesa_ke"
+  provider = "sandbox"
+  country = "KE"
+  flows = ["web/payin"]
+  limits.KES = { min = "10", max = "150000" }
+"""
+
+
+@pytest.fixture(scope="module")
+def named_at_length(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A sandbox with a brand that has a long name, and people who answer."""
+    directory = tmp_path_factory.mktemp("long")
+    (directory / "brands.toml").write_text(LONG_NAME, encoding="utf-8")
+    with serving_sandbox(directory, "--brands", str(directory / "brands.toml")) as running:
+        yield evolve(running, api_key="a-key-for-mama-njeri")
+
+
+@pytest.mark.spec("W1")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scenario", "is_told"), [("success", False), ("cancelled", True), ("duplicate_request", True)]
+)
+def test_every_ending_but_paid_leads_to_people_of_the_shop(
+    browser: Browser, named_at_length: Sandbox, scenario: str, is_told: bool, scheme: str
+) -> None:
+    created = named_at_length.create(scenario=scenario)
+    viewport = {"width": 320, "height": 480}
+    with browser_page(browser, viewport=viewport, color_scheme=scheme) as page:
+        page.goto(created["pageUrl"])
+        page.locator(BUTTON).click()
+        expect(page.locator(".result")).to_be_visible()
+        call = page.get_by_role("link", name="Call +254 700 123 456")
+        expect(call).to_have_count(int(is_told))
+        expect(page.get_by_role("link", name="Ask the shop")).to_have_count(int(is_told))
+        if is_told:
+            expect(call).to_have_attribute("href", "tel:+254700123456")
+        assert page.evaluate(OVERFLOW) <= 0
+        check_axe(page)
+
+
+@pytest.mark.spec("W1")
+def test_a_payer_reads_when_it_was_by_the_own_clock(browser: Browser, sandbox: Sandbox) -> None:
+    created = sandbox.create()
+    with browser_page(browser, timezone_id="Africa/Nairobi") as page:
+        page.goto(created["pageUrl"])
+        page.locator(BUTTON).click()
+        time = page.locator("time")
+        written = time.get_attribute("datetime")
+        assert written is not None
+        local = datetime.fromisoformat(written).astimezone(ZoneInfo("Africa/Nairobi"))
+        expect(time).to_have_text(f"{local.day} {local:%b %Y, %H:%M}")
+    with browser_page(browser, java_script_enabled=False) as page:
+        page.goto(created["pageUrl"])
+        utc = datetime.fromisoformat(written)
+        expect(page.locator("time")).to_have_text(f"{utc.day} {utc:%b %Y, %H:%M} UTC")
 
 
 @pytest.mark.spec("W1")
@@ -203,10 +314,10 @@ def test_the_title_says_the_state(page: Page, sandbox: Sandbox) -> None:
     expect(page).to_have_title("Pay KES 150.00 to Demo Shop")
     page.locator(BUTTON).click()
     expect(page).to_have_title("PIN on your phone: KES 150.00 · Demo Shop")
-    for scenario, title in (("success", "Paid. Thank you."), ("cancelled", "Not paid.")):
+    for scenario, title in (("success", "Paid"), ("cancelled", "Not paid")):
         page.goto(sandbox.create(scenario=scenario)["pageUrl"])
         page.locator(BUTTON).click()
-        expect(page).to_have_title(f"{title} KES 150.00 · Demo Shop")
+        expect(page).to_have_title(f"{title}: KES 150.00 · Demo Shop")
 
 
 @pytest.mark.spec("W1")

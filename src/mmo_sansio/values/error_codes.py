@@ -35,8 +35,9 @@ class PayerStep(StrEnum):
     """Says what the payer does after a failed payment; with it the payer's page has one of three
     endings.
 
-    `TRY_AGAIN` ends with "not paid, you can try again", and `WAIT` with "it is not clear whether
-    you paid"; all others end with "not paid, trying again will not help", and what helps."""
+    `TRY_AGAIN` and `TOP_UP` end with "not paid", and how to start again; `WAIT` with "it is not
+    clear whether you paid"; all others with "not paid, trying again will not help", and what
+    helps."""
 
     TRY_AGAIN = "try_again"
     TOP_UP = "top_up"
@@ -202,7 +203,7 @@ EXPLANATIONS = MappingProxyType(
             "No money was moved. Ask the gateway's staff, and start a new payment with a new "
             "reference once they accept"
             " your requests again.",
-            "The payment was stopped. No money was taken.",
+            "The payment was stopped.",
             PayerStep.ASK_SHOP,
         ),
     }

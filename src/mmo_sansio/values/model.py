@@ -209,6 +209,10 @@ class PageAppearance:
     order_label: str | None = None
     """The key of the label whose value says what is paid for (M4); None: the page does not say
     it."""
+    support_phone: str | None = None
+    """The telephone of the shop for payers, as it is shown: `+254 700 000 000`."""
+    support_url: str | None = None
+    """The https page of the shop where payers ask."""
 
 
 @frozen

@@ -188,23 +188,28 @@ async def _submit_resolution(submit: Submit, resolution: ResolveManually) -> Tra
 async def check_evidence(
     store: Store, transaction: Transaction, error_code: ErrorCode | None, receipt: str | None
 ) -> None:
-    """Raise ResolutionRefused if a reported receipt, a claim or an entry of the suspense book, open
-    or closed, contradicts this end, or another payment has succeeded with the receipt of a success:
-    not every operator's results claim their receipts."""
-    claims = await open_claims(store, transaction.reference)
-    entries = [
-        (each.reason, each.content)
-        for each in await store.admin.suspense_of_payment(transaction.reference)
-    ]
-    against = find_contradiction(
-        transaction, succeeded=error_code is None, claims=claims, entries=entries
-    )
+    """Raise ResolutionRefused if something is known against this end, or another payment has
+    succeeded with the receipt of a success: not every operator's results claim their receipts."""
+    against = await find_evidence_against(store, transaction, succeeded=error_code is None)
     if against is None and error_code is None and receipt is not None:
         against = await _find_payment_with(store, receipt, transaction)
     if against is not None:
         raise ResolutionRefused(
             ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}"
         )
+
+
+async def find_evidence_against(
+    store: Store, transaction: Transaction, *, succeeded: bool
+) -> str | None:
+    """Return in a sentence which reported receipt, claim or entry of the suspense book, open or
+    closed, contradicts this end of a payment; None when none does. Raises StoreUnavailable."""
+    claims = await open_claims(store, transaction.reference)
+    entries = [
+        (each.reason, each.content)
+        for each in await store.admin.suspense_of_payment(transaction.reference)
+    ]
+    return find_contradiction(transaction, succeeded=succeeded, claims=claims, entries=entries)
 
 
 async def _find_payment_with(store: Store, receipt: str, transaction: Transaction) -> str | None:

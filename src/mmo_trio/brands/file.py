@@ -125,6 +125,7 @@ class BrandField:
 
 REQUIRED: Final = "required"
 _NO_LIMIT: Final = "no limit"
+_NOT_SHOWN: Final = "nothing is shown"
 
 
 def key_names(known: Iterable[BrandField]) -> tuple[str, ...]:
@@ -411,6 +412,19 @@ def logo(table: FileTable, key: str) -> model.Logo:
     return model.Logo(media_type, content)
 
 
+@_kind("https URL")
+def _support_url(table: FileTable, key: str) -> str:
+    """Read an address that a payer opens; the gateway itself never asks it."""
+    url = table.text(key, length_max=egress_rules.URL_LENGTH_MAX)
+    try:
+        target = egress_rules.parse_url(url)
+    except egress_rules.UrlError as error:
+        table.fail(key, str(error), 'Write it like "https://acme.example/help".')
+    if target.scheme != "https":
+        table.fail(key, "it is no https URL.", 'Write it like "https://acme.example/help".')
+    return url
+
+
 PAGE_FIELDS: Final = (
     BrandField(
         "colour",
@@ -432,6 +446,22 @@ PAGE_FIELDS: Final = (
         "nothing is said",
         "The key of the label (M4) whose value the page shows as what is paid for, such "
         "as `order`.",
+    ),
+    BrandField(
+        "support_phone",
+        _text_matching(
+            r"\+[1-9](?: ?[0-9]){5,14}",
+            'Write it with the code of its country, like "+254 700 000 000".',
+        ),
+        _NOT_SHOWN,
+        "The telephone of the shop, for payers: every ending but paid has a link that calls it.",
+    ),
+    BrandField(
+        "support_url",
+        _support_url,
+        _NOT_SHOWN,
+        "Where payers ask the shop: a page of help, or a chat such as "
+        "`https://wa.me/254700000000`; every ending but paid has a link that opens it.",
     ),
 )
 """The keys of a brand's `page`."""

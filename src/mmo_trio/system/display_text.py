@@ -17,6 +17,11 @@ from mmo_sansio.values.strict_json import JsonNumber
 
 MASK_CHARACTER = "•"
 _DIGITS = re.compile(r"\+?[0-9]{6,}")
+_COUNTRY_CODE = re.compile(
+    "[17]|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|...", re.ASCII
+)
+"""The code of a country before its own number, of one to three digits (ITU-T E.164, list of
+assigned country codes)."""
 _EMAIL = re.compile(r"(?<![^\s@\"<>])[^\s@\"<>]++@[^\s@\"<>]++")
 """Looks for an address only where a word begins: from each character of a long word it would read
 all that follow."""
@@ -37,11 +42,21 @@ def mask_number(number: str, *, visible: int = 3) -> str:
 
 
 def mask_own_number(msisdn: str) -> str:
-    """Mask a number so that its owner recognizes it and nobody else does: `254 •••••• 007` (W3)."""
+    """Mask a number so that its owner recognizes it and nobody else does, and write it as people
+    do: `+254 ••• ••• 007` (W3). One that begins with 0 has no country code: `0 ••• ••• 007`."""
     digits = msisdn.removeprefix("+")
     if len(digits) < 9:
         return mask_number(digits, visible=1)
-    return f"{digits[:3]} {MASK_CHARACTER * (len(digits) - 6)} {digits[-3:]}"
+
+    found = _COUNTRY_CODE.match(digits)
+    code = "0" if digits.startswith("0") or found is None else found[0]
+    hidden = MASK_CHARACTER * (len(digits) - len(code) - 3)
+    first = len(hidden) % 3
+    if first == 1:  # A single digit stands with the next three.
+        first = 4
+    groups = [hidden[:first], *(hidden[at : at + 3] for at in range(first, len(hidden), 3))]
+    sign = "" if code == "0" else "+"
+    return " ".join((sign + code, *filter(None, groups), digits[-3:]))
 
 
 def mask_name(text: str) -> str:

@@ -60,14 +60,26 @@ def test_the_file_says_how_the_page_looks(tmp_path: Path) -> None:
     (tmp_path / "acme.png").write_bytes(PNG)
     file = tmp_path / "brands.toml"
     file.write_text(
-        _text('{ colour = "#0A6B48", logo = "acme.png", order_label = "order" }'), encoding="utf-8"
+        _text(
+            '{ colour = "#0A6B48", logo = "acme.png", order_label = "order",'
+            ' support_phone = "+254 700 123 456", support_url = "https://wa.me/254700123456" }'
+        ),
+        encoding="utf-8",
     )
     [read] = read_brands_file(file, providers={}, rules=EgressRules())
-    assert read.brand.appearance == PageAppearance("#0a6b48", Logo("image/png", PNG), "order")
-    [colour, picture, label] = brand_differences(Brand("acme", "Acme", ()), read.brand)
-    assert (colour.text, label.text) == (
+    assert read.brand.appearance == PageAppearance(
+        "#0a6b48",
+        Logo("image/png", PNG),
+        "order",
+        "+254 700 123 456",
+        "https://wa.me/254700123456",
+    )
+    [colour, picture, label, phone, url] = brand_differences(Brand("acme", "Acme", ()), read.brand)
+    assert (colour.text, label.text, phone.text, url.text) == (
         "acme: page.colour: none -> #0a6b48",
         "acme: page.order_label: none -> order",
+        "acme: page.support_phone: none -> +254 700 123 456",
+        "acme: page.support_url: none -> https://wa.me/254700123456",
     )
     assert picture.after is not None
     assert picture.after.startswith("image/png of 28 bytes, SHA-256 ")
@@ -79,6 +91,11 @@ def test_the_file_says_how_the_page_looks(tmp_path: Path) -> None:
         ('{ colour = "green" }', "brand acme, page, colour: 'green' can't be used"),
         ('{ logo = "none.png" }', "brand acme, page, logo: none.png: it can't be read"),
         ("{ order_label = 1 }", "brand acme, page, order_label"),
+        ('{ support_phone = "0700 123456" }', "support_phone: '0700 123456' can't be used"),
+        ('{ support_phone = "+254 call me" }', "support_phone: '+254 call me' can't be used"),
+        ('{ support_url = "http://acme.example" }', "support_url: it is no https URL"),
+        ('{ support_url = "javascript:alert(1)" }', "brand acme, page, support_url: The URL must"),
+        ('{ support_url = "acme.example" }', "brand acme, page, support_url: The URL must"),
         ('{ color = "#ffffff" }', "there is no such key"),
         ('"#ffffff"', "it is no table"),
     ],

@@ -72,8 +72,8 @@ async def test_a_payer_goes_to_the_operators_page_and_comes_back(
     accepted = await running.merchant.accepted("web/payin", successRedirectUrl=redirect)
     reference, page_url = accepted["gatewayReference"], accepted["pageUrl"]
     first = text_of(await ask(page_url))
-    assert "You confirm the payment with Lipa" in first
-    assert "message will come to your phone" not in first
+    assert "You confirm with <strong>Lipa</strong>, for" in first
+    assert "A message from" not in first
     await press(page_url)
 
     page = await shown(page_url, "come back to this page")

@@ -19,10 +19,20 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import segno
 import trio
+from attrs import frozen
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage, PayerReturned
-from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, elapsed
+from mmo_sansio.values.clock import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    Instant,
+    Span,
+    elapsed,
+    format_with_seconds,
+    later,
+)
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.model import Page, Stage, Status, Transaction
 from mmo_sansio.values.number_format import format_amount, format_digits
@@ -34,6 +44,7 @@ from mmo_sansio.values.payer_actions import (
     clean_code,
 )
 from mmo_sansio.values.return_links import SEPARATOR, is_return_key
+from mmo_trio.admin.resolution import find_evidence_against
 from mmo_trio.design.brand_colours import brand_stylesheet
 from mmo_trio.http.asgi.web_app import OpenStreams, stream_response
 from mmo_trio.pages.context import PagesContext
@@ -41,6 +52,7 @@ from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.texts import (
     PageTexts,
+    format_date,
     format_time_left,
     format_time_waited,
     spoken_suffix,
@@ -56,6 +68,13 @@ long."""
 
 SLOW_AFTER = Span(MINUTE)
 """The time since the submission after which a page says that the payer need not stay."""
+
+HELP_AFTER = Span(20 * SECOND)
+"""The time since the submission after which a page says what helps who has no message."""
+
+TOLD_FOR = Span(HOUR)
+"""How long a page tells of a payment, after its session and the payment have both ended: the payer
+notes the receipt, or reads why nothing was paid."""
 
 AMOUNT_CHARACTERS_MAX = 18
 """The longest amount that is written in the largest letters, for a phone of 240 px."""
@@ -120,8 +139,6 @@ _STATUS_BY_STAGE = {
 }
 
 _SELDOM_REFRESHED = (PayerStatus.SLOW, PayerStatus.ELSEWHERE)
-
-_FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED, PayerStatus.UNCLEAR)
 
 REFRESH_INTERVALS_S = {
     PayerStatus.OPEN: 2.0,
@@ -251,12 +268,23 @@ async def _render_payment(
         return Response("", 303, {"Location": _encode_location(back)})
     now = context.now()
     is_elsewhere = transaction.order.provider in context.elsewhere
-    variables = payment_variables(transaction, shop, texts, is_elsewhere=is_elsewhere, now=now)
+    is_contradicted = (
+        transaction.status is Status.FAILED
+        and await find_evidence_against(context.store, transaction, succeeded=False) is not None
+    )
+    variables = payment_variables(
+        transaction,
+        shop,
+        texts,
+        is_elsewhere=is_elsewhere,
+        is_contradicted=is_contradicted,
+        now=now,
+    )
     response = Response(
         await render_template(
             "payment.html",
             **variables,
-            is_over=now >= page.closes_at and variables["standing"] in _FINAL_STATUSES,
+            is_over=_is_over(transaction, page, now),
             goes_back=back is not None,
             own_url=_page_url(token),
             action_url=None if SEPARATOR in token else _page_url(token),
@@ -269,29 +297,35 @@ async def _render_payment(
     return _keeping_language(response, context, transaction)
 
 
+def _is_over(transaction: Transaction, page: Page, now: Instant) -> bool:
+    """Return whether the page has ended so long ago that who finds its address learns little."""
+    ended_at = transaction.progress.completed_at
+    if ended_at is None:
+        return False
+    last = max(transaction.order.to_utc(page.closes_at), ended_at)
+    return transaction.order.to_utc(now) >= later(last, TOLD_FOR)
+
+
 def payment_variables(
     transaction: Transaction,
     shop: Shop,
     texts: PageTexts,
     *,
     is_elsewhere: bool = False,
+    is_contradicted: bool = False,
     now: Instant,
 ) -> dict[str, Any]:
     """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of the
-    page around it. `is_elsewhere`: the provider's payers do not confirm on the phone."""
-    order, page, status = (
-        transaction.order,
-        transaction.order.page,
-        payer_status(transaction, now=now),
-    )
+    page around it. `is_elsewhere`: the provider's payers do not confirm on the phone.
+    `is_contradicted`: the payment has failed, and something says that it was paid."""
+    order, progress, page = transaction.order, transaction.progress, transaction.order.page
     assert page is not None
+    status = payer_status(transaction, is_contradicted=is_contradicted, now=now)
     action = _open_action(transaction, now=now)
     is_elsewhere = is_elsewhere or action is not None
     closes_at = _closes_at(transaction, page)
-    sentence = status_sentence(
-        status, transaction.progress.error_code, texts, is_elsewhere=is_elsewhere
-    )
-    amount = format_amount(transaction.progress.final or order.requested, texts.numbers)
+    ended_at = progress.completed_at
+    amount = format_amount(progress.final or order.requested, texts.numbers)
     return {
         "texts": texts,
         "brand": shop.name,
@@ -299,31 +333,43 @@ def payment_variables(
         "logo_url": shop.logo_url,
         "order_text": shop.order_text(order.labels),
         "shop_url": _shop_url(page),
+        "support_phone": shop.support_phone,
+        "support_url": shop.support_url,
         "amount": amount,
         "is_long": len(amount) > AMOUNT_CHARACTERS_MAX,
         "provider": order.provider_title,
         "number": format_digits(mask_own_number(order.party.msisdn), texts.numbers),
         "number_spoken": texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
         "standing": status,
-        "sentence": sentence.format(provider=order.provider_title),
+        "sentence": status_sentence(status, texts, is_elsewhere=is_elsewhere).format(
+            provider=order.provider_title
+        ),
+        "ending": find_ending(status, progress.error_code, texts),
         "is_elsewhere": is_elsewhere,
         "go": action if isinstance(action, OpenUrl) else None,
         "code_how": _how_to_get_code(action, order.provider_title, texts)
         if isinstance(action, EnterCode)
         else (),
         "code_characters_max": CODE_CHARACTERS_MAX,
-        "next_step": next_step(status, transaction.progress.error_code, texts),
+        "needs_help": _waited(transaction, now) >= HELP_AFTER,
         "waited": format_time_waited(_waited(transaction, now), texts),
         "left": format_time_left(Span(closes_at - now), texts),
         "closes_in_s": max(1, -(-(closes_at - now) // SECOND)),
         "left_share": round(100 * (closes_at - now) / max(1, closes_at - order.created_at)),
-        "receipt": transaction.progress.provider_reference if status is PayerStatus.PAID else None,
+        "ended_on": "" if ended_at is None else format_date(ended_at, texts),
+        "ended_at": "" if ended_at is None else format_with_seconds(ended_at),
+        "receipt": progress.provider_reference if status is PayerStatus.PAID else None,
+        "quoted_reference": transaction.reference if status is PayerStatus.UNCLEAR else None,
     }
 
 
-def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
+def payer_status(
+    transaction: Transaction, *, is_contradicted: bool = False, now: Instant
+) -> PayerStatus:
+    """Return how a payment stands for its payer. `is_contradicted`: it has failed, and something
+    says that it was paid."""
     page, code = transaction.order.page, transaction.progress.error_code
-    if code is not None and EXPLANATIONS[code].payer_step is PayerStep.WAIT:
+    if is_contradicted or (code is not None and not EXPLANATIONS[code].proves_nothing_moved):
         return PayerStatus.UNCLEAR
     if (asked := _asked_now(transaction, now=now)) is not None:
         return asked
@@ -386,11 +432,9 @@ def _waited(transaction: Transaction, now: Instant) -> Span:
     return Span(0) if submitted_at is None else max(Span(0), elapsed(submitted_at, now))
 
 
-def status_sentence(
-    status: PayerStatus, code: ErrorCode | None, texts: PageTexts, *, is_elsewhere: bool = False
-) -> str:
-    """Return the status as a sentence, with `{provider}` where it names the provider; empty while
-    the page waits for its button."""
+def status_sentence(status: PayerStatus, texts: PageTexts, *, is_elsewhere: bool = False) -> str:
+    """Return what a payer who is not done is told, with `{provider}` where it names the provider;
+    empty while the page waits for its button, and for endings."""
     match status:
         case PayerStatus.SENDING | PayerStatus.WAITING if is_elsewhere:
             return texts.asking
@@ -398,28 +442,47 @@ def status_sentence(
             return texts.elsewhere
         case PayerStatus.CODE:
             return texts.enter_code
-        case PayerStatus.FAILED | PayerStatus.UNCLEAR:
-            outcome = texts.unclear if status is PayerStatus.UNCLEAR else texts.not_paid
-            return f"{outcome} {texts.reasons[code]}" if code else outcome
-        case PayerStatus.PAID:
-            return texts.paid
-        case PayerStatus.CLOSED:
-            return texts.closed
         case PayerStatus.SENDING:
             return texts.sending
         case PayerStatus.WAITING:
             return texts.waiting
         case PayerStatus.SLOW:
             return texts.slow
-        case PayerStatus.OPEN:
+        case _:
             return ""
 
 
-def next_step(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> str:
-    """Return what the payer of an unpaid or unclear payment does next; empty for all others."""
+@frozen
+class Ending:
+    """Holds what a payment that has ended tells its payer."""
+
+    heading: str
+    money: str = ""
+    """That no money has moved; empty where that is not known."""
+    reason: str = ""
+    advice: str = ""
+    kind: str = "bad"
+    sign: str = "cross"
+
+
+def find_ending(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> Ending | None:
+    """Return what is told at the end of a payment; None before. Only where the failure proves it,
+    or nothing was ever sent, is the payer told that no money has moved."""
+    if status is PayerStatus.PAID:
+        return Ending(texts.paid, kind="good", sign="check")
+    if status is PayerStatus.UNCLEAR:
+        is_open = code is not None and not EXPLANATIONS[code].proves_nothing_moved
+        reason = texts.reasons[code] if code is not None and is_open else ""
+        advice = texts.next_steps[PayerStep.WAIT]
+        return Ending(texts.unclear, "", reason, advice, kind="neutral", sign="info")
     if status is PayerStatus.CLOSED:
-        return texts.next_steps[PayerStep.TRY_AGAIN]
-    return texts.next_steps[EXPLANATIONS[code].payer_step] if code else ""
+        code = ErrorCode.USER_TIMEOUT
+    elif status is not PayerStatus.FAILED:
+        return None
+    if code is None:
+        return Ending(texts.not_paid)
+    advice = texts.next_steps[EXPLANATIONS[code].payer_step]
+    return Ending(texts.not_paid, texts.not_taken, texts.reasons[code], advice)
 
 
 def _merchant_redirect_url(transaction: Transaction, page: Page) -> str | None:
@@ -518,6 +581,8 @@ async def _events(
             if status in (PayerStatus.OPEN, PayerStatus.CODE):
                 closes_at = _closes_at(transaction, transaction.order.page)
                 members["left"] = format_time_left(Span(closes_at - now), texts)
+            elif _waited(transaction, now) >= HELP_AFTER and status is PayerStatus.WAITING:
+                members["help"] = "1"
             elif status is PayerStatus.SLOW:
                 members["left"] = format_time_waited(_waited(transaction, now), texts)
             event = json.dumps(members, ensure_ascii=False)

@@ -26,6 +26,8 @@ class Shop:
     """The address of a stylesheet with the brand's colour."""
     logo_url: str | None = None
     order_label: str | None = None
+    support_phone: str | None = None
+    support_url: str | None = None
 
     def order_text(self, labels: str | None) -> str:
         """Return what is paid for, from the labels of a payment, which are JSON; empty where they
@@ -50,6 +52,8 @@ def shop_of(brand: Brand) -> Shop:
         colour_url=None if look.colour is None else f"/colour/{look.colour[1:]}.css",
         logo_url=None if look.logo is None else f"/logo/{logo_digest(look.logo)}",
         order_label=look.order_label,
+        support_phone=look.support_phone,
+        support_url=look.support_url,
     )
 
 

@@ -3,7 +3,13 @@
 (() => {
   const find = (what) => document.querySelector(what);
   const line = find("[data-standing]"), left = find("[data-left]"), offline = find("[data-offline]");
-  const button = find("article button");
+  const button = find("article button"), help = find("[data-help]");
+  // A date is written as the payer's own clock shows it.
+  for (const time of document.querySelectorAll("article time")) {
+    const { lang } = document.documentElement;
+    const own = navigator.languages.find((each) => each.split("-")[0] === lang) || lang;
+    time.textContent = new Intl.DateTimeFormat(own, { dateStyle: "medium", timeStyle: "short" }).format(new Date(time.dateTime));
+  }
   if (!line) return;
   const again = () => location.replace(line.dataset.page);
 
@@ -34,6 +40,7 @@
   events.onmessage = (event) => {
     const update = JSON.parse(event.data);
     if (update.left && left) left.textContent = left.dataset.left.replace("%", update.left);
+    if (update.help && help) help.hidden = false;
     if (update.standing === line.dataset.standing) return;
     const text = button ? "" : line.dataset[update.standing];
     if (!text) {

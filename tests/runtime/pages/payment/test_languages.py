@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import attrs
 import pytest
 
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span, from_datetime
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.number_format import NumberFormat, format_amount
@@ -18,15 +19,16 @@ from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.texts import (
     PageTexts,
     PluralCategory,
+    format_date,
     format_time_left,
     format_time_waited,
     spoken_suffix,
 )
-from mmo_trio.pages.payment.page import PayerStatus, status_sentence
+from mmo_trio.pages.payment.page import PayerStatus, find_ending
 from mmo_trio.system.display_text import mask_own_number
 
 SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
-SAME_IN_SOME = {"code", "direction"}
+SAME_IN_SOME = {"code", "direction", "date_time"}
 
 
 def fields_of(text: str) -> set[str]:
@@ -61,23 +63,41 @@ def test_each_next_step_is_told_in_every_language(code: str) -> None:
     # That trying again will not help is said in the same words before each thing that helps, and
     # never else.
     begins = {step: text.partition(".")[0] for step, text in steps.items()}
-    useless = {
-        text for step, text in begins.items() if step not in (PayerStep.TRY_AGAIN, PayerStep.WAIT)
-    }
+    others = (PayerStep.TRY_AGAIN, PayerStep.TOP_UP, PayerStep.WAIT)
+    useless = {text for step, text in begins.items() if step not in others}
     assert len(useless) == 1
-    assert not useless & {begins[PayerStep.TRY_AGAIN], begins[PayerStep.WAIT]}
+    assert not useless & {begins[step] for step in others}
 
 
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_nobody_is_told_that_an_unclear_payment_was_not_paid(code: str) -> None:
+def test_only_where_it_is_known_is_a_payer_told_that_no_money_was_taken(code: str) -> None:
     texts = LANGUAGES[code]
     for each, why in EXPLANATIONS.items():
         is_unclear = why.payer_step is PayerStep.WAIT
-        told = status_sentence(
-            PayerStatus.UNCLEAR if is_unclear else PayerStatus.FAILED, each, texts
+        ending = find_ending(PayerStatus.UNCLEAR if is_unclear else PayerStatus.FAILED, each, texts)
+        assert ending is not None
+        assert (ending.heading, ending.money) == (
+            (texts.unclear, "") if is_unclear else (texts.not_paid, texts.not_taken)
         )
-        assert told == f"{texts.unclear if is_unclear else texts.not_paid} {texts.reasons[each]}"
+        assert ending.reason == texts.reasons[each]
+        assert texts.not_taken not in ending.reason, "it is said once"
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_date_is_written_as_the_payer_does(code: str) -> None:
+    texts, moment = LANGUAGES[code], from_datetime(datetime(2026, 11, 28, 22, 51, tzinfo=UTC))
+    assert len(texts.months) == len(set(texts.months)) == 12
+    assert (
+        format_date(moment, texts)
+        == {
+            "en": "28 Nov 2026, 22:51 UTC",
+            "fr": "28 nov. 2026, 22:51 UTC",
+            "sw": "28 Nov 2026, 22:51 UTC",
+            "pt": "28 nov. 2026, 22:51 UTC",
+            "ar": "٢٨ نوفمبر ٢٠٢٦، ٢٢:٥١ UTC",
+        }[code]
+    )
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -218,9 +238,14 @@ def test_times_have_the_form_of_their_number(code: str, left: Span, written: str
 @pytest.mark.parametrize(
     ("msisdn", "shown", "spoken"),
     [
-        ("254712345678", "254 •••••• 678", "6 7 8"),
-        ("+254712345678", "254 •••••• 678", "6 7 8"),
-        ("123456789", "123 ••• 789", "7 8 9"),
+        ("254712345678", "+254 ••• ••• 678", "6 7 8"),
+        ("+254712345678", "+254 ••• ••• 678", "6 7 8"),
+        ("201012345678", "+20 •••• ••• 678", "6 7 8"),
+        ("27821234567", "+27 ••• ••• 567", "5 6 7"),
+        ("22370123456", "+223 •• ••• 456", "4 5 6"),
+        ("2250701234567", "+225 •••• ••• 567", "5 6 7"),
+        ("0712345678", "0 ••• ••• 678", "6 7 8"),
+        ("123456789", "+1 •• ••• 789", "7 8 9"),
         ("12345678", "•••••••8", "8"),
         ("123", "••3", "3"),
     ],

@@ -10,7 +10,13 @@ from mmo_trio.pages.payment.shops import ORDER_TEXT_CHARACTERS_MAX, Shop, logo_d
 from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
 
 BRAND = Brand("acme", "Acme", ())
-LOOK = PageAppearance("#0a6b48", Logo("image/png", b"\x89PNG"), "order")
+LOOK = PageAppearance(
+    "#0a6b48",
+    Logo("image/png", b"\x89PNG"),
+    "order",
+    support_phone="+254 700 123 456",
+    support_url="https://wa.me/254700123456",
+)
 
 
 def test_a_look_survives_being_stored() -> None:

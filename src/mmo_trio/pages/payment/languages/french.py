@@ -24,15 +24,12 @@ FRENCH = PageTexts(
     with_provider="Avec",
     number="Numéro de téléphone",
     ending_in="se terminant par {digits}",
-    instructions=(
-        "Vous recevrez un message sur votre téléphone. Confirmez-y le paiement avec votre code PIN."
-    ),
+    instructions="Un message de {provider} arrivera au {number}.",
     pay="Payer {amount}",
     time_left="Temps restant pour payer : {time}",
     plural=_zero_and_one,
     minutes={PluralCategory.OTHER: "{count} min"},
     hours={PluralCategory.OTHER: "{count} h"},
-    closed="Cette page a expiré. Rien n’a été payé.",
     sending="Le paiement est en cours d’envoi vers votre téléphone.",
     waiting=(
         "Confirmez le paiement sur votre téléphone avec votre code PIN. Cette page se mettra à "
@@ -45,11 +42,35 @@ FRENCH = PageTexts(
     pin_warning="Saisissez votre code PIN sur votre téléphone uniquement. Cette page ne vous le "
     "demande jamais.",
     check_status="Voir où en est le paiement",
-    paid="Payé. Merci.",
-    not_paid="Non payé.",
-    unclear="On ne sait pas si vous avez payé.",
-    instructions_elsewhere="Vous confirmez le paiement avec {provider}. L’étape suivante vous dit "
-    "comment.",
+    paid="Payé",
+    not_paid="Non payé",
+    unclear="On ne sait pas si vous avez payé",
+    not_taken="Aucun argent n’a été prélevé.",
+    amount="Montant",
+    order="Pour",
+    date="Date et heure",
+    reference="Référence du paiement",
+    date_time="{day} {month} {year}, {time}",
+    months=(
+        "janv.",
+        "févr.",
+        "mars",
+        "avr.",
+        "mai",
+        "juin",
+        "juil.",
+        "août",
+        "sept.",
+        "oct.",
+        "nov.",
+        "déc.",
+    ),
+    call="Appeler le {number}",
+    ask_shop="Demander à la boutique",
+    run_by="Page de paiement de {gateway} pour {brand}",
+    instructions_elsewhere=(
+        "Vous confirmez avec {provider}, pour le {number}. L’étape suivante vous dit comment."
+    ),
     asking="{provider} est interrogé sur le paiement. Cette page se mettra à jour automatiquement.",
     elsewhere="Confirmez le paiement avec {provider}, puis revenez à cette page.",
     go="Continuer vers {provider}",
@@ -62,9 +83,12 @@ FRENCH = PageTexts(
     step_confirm="Confirmer ici",
     step_pin="PIN sur le téléphone",
     step_done="Terminé",
-    no_message="Pas de message ? Vérifiez que votre téléphone est allumé et a du réseau.",
+    no_message=(
+        "Pas de message ? Vérifiez que le {number} est votre numéro, et que votre téléphone "
+        "est allumé et a du réseau."
+    ),
     receipt="Numéro de reçu",
-    next_paid="Conservez le numéro de reçu. Vous pouvez fermer cette page.",
+    next_paid="Merci. Conservez le numéro de reçu. Vous pouvez fermer cette page.",
     other_device="Payer plutôt sur votre téléphone",
     scan="Scannez le code avec l’appareil photo de votre téléphone : cette page s’y ouvre.",
     back="Retour à la boutique",
@@ -100,11 +124,11 @@ FRENCH = PageTexts(
         ErrorCode.MERCHANT_MISCONFIGURED: "Le paiement ne peut pas être effectué pour le moment.",
         ErrorCode.DUPLICATE_REQUEST: "Ce paiement ressemble à un autre, fait il y a un instant.",
         ErrorCode.TRANSACTION_DECLINED: "Le paiement a été refusé.",
-        ErrorCode.PAYMENT_STOPPED: "Le paiement a été arrêté. Aucun argent n’a été prélevé.",
+        ErrorCode.PAYMENT_STOPPED: "Le paiement a été arrêté.",
     },
     next_steps={
         PayerStep.TRY_AGAIN: "Vous pouvez réessayer : retournez à la boutique.",
-        PayerStep.TOP_UP: "Réessayer ne servira à rien. Rechargez d’abord votre compte.",
+        PayerStep.TOP_UP: "Rechargez votre compte, puis recommencez dans la boutique.",
         PayerStep.CHANGE_NUMBER: "Réessayer ne servira à rien. Retournez à la boutique et "
         "donnez un "
         "autre numéro.",

@@ -16,13 +16,12 @@ SWAHILI = PageTexts(
     with_provider="Kupitia",
     number="Nambari ya simu",
     ending_in="inayoishia na {digits}",
-    instructions="Utapokea ujumbe kwenye simu yako. Thibitisha malipo hapo kwa PIN yako.",
+    instructions="Ujumbe kutoka {provider} utafika kwa {number}.",
     pay="Lipa {amount}",
     time_left="Muda uliobaki wa kulipa: {time}",
     plural=one_or_other,
     minutes={PluralCategory.OTHER: "dakika {count}"},
     hours={PluralCategory.ONE: "saa {count}", PluralCategory.OTHER: "masaa {count}"},
-    closed="Muda wa ukurasa huu umeisha. Hakuna kilicholipwa.",
     sending="Malipo yanatumwa kwenye simu yako.",
     waiting="Thibitisha malipo kwenye simu yako kwa PIN yako. Ukurasa huu utajisasisha wenyewe.",
     slow="Bado tunasubiri. Unaweza kufunga ukurasa huu: duka litajulishwa matokeo.",
@@ -30,11 +29,22 @@ SWAHILI = PageTexts(
     no_connection="Hakuna mtandao. Ukurasa huu utaendelea mtandao ukirudi.",
     pin_warning="Andika PIN yako kwenye simu yako tu. Ukurasa huu hauombi PIN kamwe.",
     check_status="Angalia hali ya malipo",
-    paid="Yamelipwa. Asante.",
-    not_paid="Hayajalipwa.",
-    unclear="Haijulikani kama umelipa.",
-    instructions_elsewhere="Utathibitisha malipo kupitia {provider}. Hatua inayofuata inaeleza "
-    "jinsi.",
+    paid="Yamelipwa",
+    not_paid="Hayajalipwa",
+    unclear="Haijulikani kama umelipa",
+    not_taken="Hakuna pesa zilizokatwa.",
+    amount="Kiasi",
+    order="Kwa ajili ya",
+    date="Tarehe",
+    reference="Kumbukumbu ya malipo",
+    date_time="{day} {month} {year}, {time}",
+    months=("Jan", "Feb", "Mac", "Apr", "Mei", "Jun", "Jul", "Ago", "Sep", "Okt", "Nov", "Des"),
+    call="Piga {number}",
+    ask_shop="Uliza duka",
+    run_by="Ukurasa wa malipo wa {gateway} kwa {brand}",
+    instructions_elsewhere=(
+        "Utathibitisha kupitia {provider}, kwa {number}. Hatua inayofuata inaeleza jinsi."
+    ),
     asking="{provider} inaulizwa kuhusu malipo. Ukurasa huu utajisasisha wenyewe.",
     elsewhere="Thibitisha malipo kupitia {provider}, kisha rudi kwenye ukurasa huu.",
     go="Endelea kwenye {provider}",
@@ -47,9 +57,12 @@ SWAHILI = PageTexts(
     step_confirm="Thibitisha hapa",
     step_pin="PIN kwenye simu",
     step_done="Tayari",
-    no_message="Hujapata ujumbe? Hakikisha simu yako imewashwa na ina mtandao.",
+    no_message=(
+        "Hujapata ujumbe? Hakikisha {number} ni nambari yako, na simu yako imewashwa na ina "
+        "mtandao."
+    ),
     receipt="Nambari ya risiti",
-    next_paid="Hifadhi nambari ya risiti. Unaweza kufunga ukurasa huu.",
+    next_paid="Asante. Hifadhi nambari ya risiti. Unaweza kufunga ukurasa huu.",
     other_device="Lipa kwenye simu yako badala yake",
     scan="Changanua msimbo kwa kamera ya simu yako: ukurasa huu utafunguka hapo.",
     back="Rudi dukani",
@@ -79,11 +92,11 @@ SWAHILI = PageTexts(
         ErrorCode.DUPLICATE_REQUEST: "Malipo haya yanafanana na mengine yaliyofanywa muda mfupi "
         "uliopita.",
         ErrorCode.TRANSACTION_DECLINED: "Malipo yamekataliwa.",
-        ErrorCode.PAYMENT_STOPPED: "Malipo yamesimamishwa. Hakuna pesa zilizokatwa.",
+        ErrorCode.PAYMENT_STOPPED: "Malipo yamesimamishwa.",
     },
     next_steps={
         PayerStep.TRY_AGAIN: "Unaweza kujaribu tena: rudi dukani.",
-        PayerStep.TOP_UP: "Kujaribu tena hakutasaidia. Ongeza pesa kwenye akaunti yako kwanza.",
+        PayerStep.TOP_UP: "Ongeza pesa kwenye akaunti yako, kisha anza tena dukani.",
         PayerStep.CHANGE_NUMBER: "Kujaribu tena hakutasaidia. Rudi dukani utoe nambari nyingine.",
         PayerStep.ASK_PROVIDER: "Kujaribu tena hakutasaidia. Uliza mtoa huduma wako, au lipa "
         "kwa njia "

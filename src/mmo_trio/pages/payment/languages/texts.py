@@ -3,14 +3,14 @@ amounts and times."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from attrs import frozen
 
-from mmo_sansio.values.clock import HOUR, MINUTE, Span
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, to_datetime
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
-from mmo_sansio.values.number_format import NumberFormat, format_count
+from mmo_sansio.values.number_format import NumberFormat, format_count, format_digits
 from mmo_trio.system.display_text import MASK_CHARACTER, mask_own_number
 
 MINUTES_MAX = 120
@@ -56,7 +56,7 @@ class PageTexts:
     ending_in: str
     """With `{digits}`: the text of a masked number for screen readers."""
     instructions: str
-    """Explains the effect of the button."""
+    """Explains the effect of the button, with `{provider}` and `{number}`."""
     pay: str
     """The button, with `{amount}`."""
     time_left: str
@@ -65,7 +65,6 @@ class PageTexts:
     minutes: Mapping[PluralCategory, str]
     """The forms that differ from OTHER, and OTHER; with `{count}` where the number is written."""
     hours: Mapping[PluralCategory, str]
-    closed: str
     sending: str
     waiting: str
     slow: str
@@ -76,12 +75,30 @@ class PageTexts:
     pin_warning: str
     check_status: str
     paid: str
+    """The heading of an ending, as the next two."""
     not_paid: str
     unclear: str
     """For a payment of which nobody knows whether money has moved."""
+    not_taken: str
+    """Says below the heading that no money has moved, where that is known."""
+    amount: str
+    order: str
+    """Names what is paid for."""
+    date: str
+    reference: str
+    date_time: str
+    """With `{day}`, `{month}`, `{year}` and `{time}`."""
+    months: Sequence[str]
+    """The names of the twelve months, as they stand in a date."""
+    call: str
+    """The link to the telephone of the shop, with `{number}`."""
+    ask_shop: str
+    """The link to the shop's own page for questions."""
+    run_by: str
+    """Says whose page it is, with `{gateway}` and `{brand}`."""
     instructions_elsewhere: str
     """With `{provider}`, as all texts below up to the code's: explains the button where the payer
-    confirms at a page of the provider, or with a code of it."""
+    confirms at a page of the provider, or with a code of it; with `{number}`, too."""
     asking: str
     """For a payment about which the provider is asked, as nobody confirms it on the phone."""
     elsewhere: str
@@ -103,7 +120,7 @@ class PageTexts:
     step_pin: str
     step_done: str
     no_message: str
-    """Says what helps when the phone shows nothing."""
+    """Says what helps when the phone shows nothing, with `{number}`."""
     receipt: str
     next_paid: str
     other_device: str
@@ -140,6 +157,15 @@ def _format_time(minutes: int, hours: int, texts: PageTexts) -> str:
     count, forms = (minutes, texts.minutes) if minutes <= MINUTES_MAX else (hours, texts.hours)
     form = forms.get(texts.plural(count), forms[PluralCategory.OTHER])
     return form.format(count=format_count(count, texts.numbers))
+
+
+def format_date(moment: Instant, texts: PageTexts) -> str:
+    """Format a moment to the minute, by UTC: `28 Nov 2026, 22:51 UTC`."""
+    utc = to_datetime(moment)
+    text = texts.date_time.format(
+        day=utc.day, month=texts.months[utc.month - 1], year=utc.year, time=f"{utc:%H:%M} UTC"
+    )
+    return format_digits(text, texts.numbers)
 
 
 def spoken_suffix(msisdn: str) -> str:
