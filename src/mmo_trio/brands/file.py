@@ -31,8 +31,9 @@ has stay in use."""
 SANDBOX_API_KEY_LENGTH_MIN = 8
 """The same in a sandbox, where no money moves."""
 
-LOGO_BYTES_MAX = 8_192
-"""So that the first view of the payment page stays below 20 KB."""
+LOGO_BYTES_MAX = 4_096
+"""So that the first view of the payment page stays below 20 KB, with the operator's sign as
+well."""
 
 _API_KEY_PATTERN = re.compile(r"[!-~]{1,256}", re.ASCII)
 _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
@@ -437,7 +438,7 @@ PAGE_FIELDS: Final = (
         "logo",
         logo,
         "the initials of `name`",
-        "A PNG, JPEG or WebP file of at most 8,192 bytes, from the folder of `brands.toml`; it is "
+        "A PNG, JPEG or WebP file of at most 4,096 bytes, from the folder of `brands.toml`; it is "
         "shown as a square.",
     ),
     BrandField(

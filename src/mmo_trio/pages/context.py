@@ -3,7 +3,8 @@ keeps other sites from using a sandbox through the browser of its developer."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import trio
@@ -16,6 +17,7 @@ from mmo_trio.api.forwarded import parse_address
 from mmo_trio.engine.engine import Submit
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.sandbox.request_log import RequestLog
+from mmo_trio.settings.operator_signs import OperatorSign
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.sql.store import Store
 
@@ -48,6 +50,10 @@ class PagesContext:
     """What only a sandbox can do; None in production."""
     elsewhere: Collection[str] = ()
     """The names of the providers whose payers confirm at a page of the provider, or with a code."""
+    title: str = ""
+    """Who runs the gateway, as payers know it."""
+    signs: Mapping[str, OperatorSign] = MappingProxyType({})
+    """How payers recognise the operators, by the names of the providers."""
 
 
 @frozen

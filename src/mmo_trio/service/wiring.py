@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from urllib.parse import urlsplit
 
 import structlog
 import trio
@@ -47,6 +48,7 @@ from mmo_trio.sandbox.operator_worker import OperatorJournal, SandboxOperatorWor
 from mmo_trio.sandbox.request_log import RequestLog
 from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
+from mmo_trio.settings.operator_signs import read_operator_sign
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, elsewhere_providers
 from mmo_trio.storage.interface.store import WorkItem
@@ -167,6 +169,13 @@ def assemble(
             closing=closing,
             sandbox=_sandbox_context(resources, workers, api),
             elsewhere=elsewhere_providers(resources.settings),
+            title=resources.settings.gateway.title
+            or urlsplit(resources.urls.hosted_pages).hostname
+            or "",
+            signs={
+                name: read_operator_sign(each.options)
+                for name, each in resources.settings.providers.items()
+            },
         ),
         api_docs=build_docs(
             base_url=resources.urls.base,

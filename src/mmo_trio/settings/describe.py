@@ -33,7 +33,7 @@ of another package, such as `pawapay`; the other keys are those of its kind, see
 A key's variable is `MMO_PROVIDER__NAME__KEY`, with `_` for a `-` in the name. An unknown key stops
 the start. `KEY_file` names a file with the value of `KEY`.
 
-Every kind but `sandbox` also has these keys:
+Every kind also has these keys; `sandbox` has `title`, `logo`, `colour` and `approvals_code` only:
 
 | Key | Kind | Default | Meaning |
 |---|---|---|---|
@@ -45,6 +45,12 @@ other accounts are marked as simulated. |
 | `hooks_from` | list of networks | from anywhere | The networks that may send its notifications. |
 | `float_minimums` | list of amounts, e.g. ["KES 50000"] | none | A float with less is low. |
 | `requests_per_minute` | number | no limit | The rate limit of requests to it. |
+| `logo` | file | none | The operator's sign on the payment page, 32 px: a PNG, WebP or plain SVG \
+file of at most 4,096 bytes. |
+| `colour` | `"#rrggbb"` | none | The colour of a dot before its name there, where there is no \
+logo. |
+| `approvals_code` | text, e.g. `"*170#"` | none | What a payer dials to see requests that wait: \
+the page says so after 20 seconds. Operators have another one in each country. |
 """
 
 

@@ -37,6 +37,7 @@ from mmo_trio.settings.values import (
     SPAN,
     SPAN_OR_OFF,
     SWITCH,
+    TITLE,
     URL,
     WEBHOOK_URL,
     ListenAddress,
@@ -66,8 +67,14 @@ def setting(kind: ValueKind, default: Any, meaning: str, *, default_text: str = 
 
 @frozen
 class GatewaySection:
-    """Sets the public addresses of the gateway."""
+    """Sets the name and the public addresses of the gateway."""
 
+    title: str | None = setting(
+        TITLE,
+        None,
+        "Who runs the gateway, in the last line of the payment page.",
+        default_text="the host of hpp_url",
+    )
     base_url: str | None = setting(
         URL,
         None,

@@ -64,6 +64,9 @@ class InvalidSettingValue(ValueError):
 SPAN_MAX = Span(3650 * clock.DAY)
 """The longest duration, so that every instant is within the calendar."""
 
+TITLE_CHARACTERS_MAX = 60
+"""So that a title fits a line of a small phone, or two."""
+
 _UNITS = {
     "d": clock.DAY,
     "h": clock.HOUR,
@@ -300,6 +303,13 @@ def _mask_parameter(parameter: str) -> str:
     )
 
 
+def _parse_title(value: Any) -> str:
+    text = " ".join(value.split()) if isinstance(value, str) else ""
+    if not 1 <= len(text) <= TITLE_CHARACTERS_MAX or not text.isprintable():
+        raise InvalidSettingValue(f"must be text of 1 to {TITLE_CHARACTERS_MAX} characters")
+    return text
+
+
 def _parse_file(value: Any) -> Path:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise InvalidSettingValue("must be the path of a file")
@@ -393,6 +403,7 @@ LISTEN_ADDRESS = ValueKind("HOST:PORT", parse_listen_address, str)
 URL = ValueKind("address (URL)", _parse_url, str)
 DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is_private=True)
 WEBHOOK_URL = ValueKind("address (URL)", _parse_webhook_url, mask_webhook_url, is_private=True)
+TITLE = ValueKind("text", _parse_title, str)
 FILE = ValueKind("file", _parse_file, str)
 NETWORKS = ValueKind("list of networks", parse_networks, _format_list)
 PORTS = ValueKind(

@@ -40,7 +40,7 @@ def test_pictures_are_known_by_their_first_bytes(
     [
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "neither PNG, JPEG nor WebP"),
         (b"", "neither PNG"),
-        (PNG + bytes(LOGO_BYTES_MAX), "more than 8,192 bytes"),
+        (PNG + bytes(LOGO_BYTES_MAX), "more than 4,096 bytes"),
     ],
 )
 def test_anything_else_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:

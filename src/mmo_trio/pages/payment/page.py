@@ -57,7 +57,8 @@ from mmo_trio.pages.payment.languages.texts import (
     format_time_waited,
     spoken_suffix,
 )
-from mmo_trio.pages.payment.shops import Shop, ShopCache
+from mmo_trio.pages.payment.shops import Shop, ShopCache, logo_digest
+from mmo_trio.settings.operator_signs import UNKNOWN_SIGN, OperatorSign
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.display_text import mask_own_number
 
@@ -227,9 +228,11 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
             sheet = sheet.replace(":root", ".branded")
         return Response(sheet, content_type="text/css; charset=utf-8", headers=KEPT)
 
+    signs = {logo_digest(each.logo): each.logo for each in context.signs.values() if each.logo}
+
     @pages.get("/logo/<digest>")
     async def logo(digest: str) -> Response:
-        found = await shops.logo(digest)
+        found = signs.get(digest) or await shops.logo(digest)
         if found is None:
             return await _unknown_token_response()
         return Response(found.content, content_type=found.media_type, headers=KEPT)
@@ -276,6 +279,7 @@ async def _render_payment(
         transaction,
         shop,
         texts,
+        sign=context.signs.get(transaction.order.provider, UNKNOWN_SIGN),
         is_elsewhere=is_elsewhere,
         is_contradicted=is_contradicted,
         now=now,
@@ -284,6 +288,7 @@ async def _render_payment(
         await render_template(
             "payment.html",
             **variables,
+            gateway=context.title,
             is_over=_is_over(transaction, page, now),
             goes_back=back is not None,
             own_url=_page_url(token),
@@ -311,6 +316,7 @@ def payment_variables(
     shop: Shop,
     texts: PageTexts,
     *,
+    sign: OperatorSign = UNKNOWN_SIGN,
     is_elsewhere: bool = False,
     is_contradicted: bool = False,
     now: Instant,
@@ -338,6 +344,9 @@ def payment_variables(
         "amount": amount,
         "is_long": len(amount) > AMOUNT_CHARACTERS_MAX,
         "provider": order.provider_title,
+        "provider_logo_url": None if sign.logo is None else f"/logo/{logo_digest(sign.logo)}",
+        "provider_colour": sign.colour,
+        "approvals_code": sign.approvals_code,
         "number": format_digits(mask_own_number(order.party.msisdn), texts.numbers),
         "number_spoken": texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
         "standing": status,

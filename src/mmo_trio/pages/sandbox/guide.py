@@ -30,6 +30,7 @@ from mmo_trio.pages.payment.shops import Shop, shop_of
 from mmo_trio.pages.sandbox.activity import describe_callbacks
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
+from mmo_trio.settings.operator_signs import UNKNOWN_SIGN
 
 COLOURS = (
     ("--text", "--bg", "Text"),
@@ -99,7 +100,13 @@ async def show_payment(reference: str) -> Response:
     shop = Shop(order.brand) if record is None else shop_of(record.brand)
     number = order.party.msisdn.removeprefix("+")
     own_url = f"/try/{reference}"
-    variables = payment_variables(transaction, shop, ENGLISH, now=context.now())
+    variables = payment_variables(
+        transaction,
+        shop,
+        ENGLISH,
+        sign=context.signs.get(order.provider, UNKNOWN_SIGN),
+        now=context.now(),
+    )
     page = await render_template(
         "try.html",
         **variables

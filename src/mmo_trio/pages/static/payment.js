@@ -8,7 +8,9 @@
   for (const time of document.querySelectorAll("article time")) {
     const { lang } = document.documentElement;
     const own = navigator.languages.find((each) => each.split("-")[0] === lang) || lang;
-    time.textContent = new Intl.DateTimeFormat(own, { dateStyle: "medium", timeStyle: "short" }).format(new Date(time.dateTime));
+    const digits = /[٠-٩]/.test(time.textContent) ? "arab" : "latn";
+    const form = { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+    time.textContent = new Intl.DateTimeFormat(`${own}-u-nu-${digits}`, form).format(new Date(time.dateTime));
   }
   if (!line) return;
   const again = () => location.replace(line.dataset.page);

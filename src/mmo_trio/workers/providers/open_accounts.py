@@ -23,6 +23,7 @@ from mmo_sansio.values.clock import SECOND, Moment, MonotonicInstant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
+from mmo_trio.settings.operator_signs import SIGN_KEYS, read_operator_sign
 from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
 from mmo_trio.settings.values import InvalidSettingValue, parse_amounts, parse_networks
 from mmo_trio.storage.sql.admin_store import AdminStore
@@ -45,6 +46,7 @@ _OTHER_KEYS = (
     "hooks_from",
     "requests_per_minute",
     "float_minimums",
+    *SIGN_KEYS,
 )
 COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(each.key for each in common.COMMON_OPTIONS))
 """Options of every kind of provider."""
@@ -128,6 +130,7 @@ def open_account(
         answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
         float_watch = _float_watch(options)
+        read_operator_sign(options)  # A fault stops the start, as any other one.
         own = {key: value for key, value in options.items() if key not in COMMON_OPTION_KEYS}
         tokens = environment.keyring.webhook_tokens(section.name, webhook_generation)
         hooks_url = f"{environment.webhooks_base_url}/hooks/{webhook_name}/{tokens[0]}"
@@ -211,7 +214,9 @@ def open_sandbox_account(
     """Open the account with the sandbox operator. Raises SettingsError."""
     try:
         options = _read_option_files(section.options)
-        options.pop("title", None)
+        read_operator_sign(options)
+        for key in ("title", *SIGN_KEYS):
+            options.pop(key, None)
         return open_sandbox(section.name, title, options, is_lenient=is_lenient)
     except OptionError as error:
         _raise_settings_error(section, error)

@@ -73,6 +73,7 @@ def test_an_account_is_opened_with_a_secret_from_a_file(tmp_path: Path) -> None:
             "hooks_name": "hooks1",
             "hooks_from": "192.0.2.0/24",
             "requests_per_minute": "60",
+            "colour": "#ffcc00",
         }
     )["momo"]
     assert SEEN["secret"] == CANARY

@@ -59,6 +59,7 @@ ENGLISH = PageTexts(
         "No message? Check that {number} is your number, and that your phone is on and has a "
         "signal."
     ),
+    dial="Or dial {code}, and look for payments that wait.",
     receipt="Receipt number",
     next_paid="Thank you. Keep the receipt number. You can close this page.",
     other_device="Pay on your phone instead",

@@ -87,6 +87,7 @@ FRENCH = PageTexts(
         "Pas de message ? Vérifiez que le {number} est votre numéro, et que votre téléphone "
         "est allumé et a du réseau."
     ),
+    dial="Ou composez le {code} et cherchez les paiements en attente.",
     receipt="Numéro de reçu",
     next_paid="Merci. Conservez le numéro de reçu. Vous pouvez fermer cette page.",
     other_device="Payer plutôt sur votre téléphone",

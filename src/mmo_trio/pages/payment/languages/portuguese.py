@@ -74,6 +74,7 @@ PORTUGUESE = PageTexts(
         "Sem mensagem? Verifique se {number} é o seu número, e se o telefone está ligado e "
         "tem rede."
     ),
+    dial="Ou marque {code} e procure pagamentos em espera.",
     receipt="Número do recibo",
     next_paid="Obrigado. Guarde o número do recibo. Pode fechar esta página.",
     other_device="Pagar no telefone em vez disso",

@@ -61,6 +61,7 @@ SWAHILI = PageTexts(
         "Hujapata ujumbe? Hakikisha {number} ni nambari yako, na simu yako imewashwa na ina "
         "mtandao."
     ),
+    dial="Au piga {code}, utafute malipo yanayosubiri.",
     receipt="Nambari ya risiti",
     next_paid="Asante. Hifadhi nambari ya risiti. Unaweza kufunga ukurasa huu.",
     other_device="Lipa kwenye simu yako badala yake",

@@ -121,6 +121,8 @@ class PageTexts:
     step_done: str
     no_message: str
     """Says what helps when the phone shows nothing, with `{number}`."""
+    dial: str
+    """Says what shows payments that wait, with `{code}`."""
     receipt: str
     next_paid: str
     other_device: str
