@@ -63,6 +63,12 @@ AFTER_PAGE = """
 A merchant that creates a
 payment with `"labels": {"order": "2 tickets to Mombasa"}` has that text on the page of the payment when `order_label`
 is `order`; at most 140 characters of it are shown.
+
+The brand's page in the console shows an example of the payment page with its colour, logo and order, and how far its
+payers come: how many pages were made, how many buttons pressed, and how many payments paid.
+
+![The brand's page in the console: an example of its payment page, and how far its payers \
+come](screenshots/console-brand-payers.png)
 """
 
 AFTER_BRAND = """

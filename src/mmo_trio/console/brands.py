@@ -38,8 +38,10 @@ from mmo_trio.console.parameters import (
     read_page,
     redirect_to,
 )
+from mmo_trio.console.payer_views import funnel_of, preview_of
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, require
+from mmo_trio.design.brand_colours import brand_stylesheet
 from mmo_trio.storage.interface.admin_types import (
     BrandHold,
     BrandRecord,
@@ -51,7 +53,8 @@ from mmo_trio.storage.interface.admin_types import (
 )
 
 NEWEST_READ_MAX = 200
-"""The newest payments of a brand in which the latest use of its keys is looked for."""
+"""The newest payments of a brand in which the latest use of its keys is looked for, and whose web
+pay-ins are counted."""
 CHANGES_PAGE_SIZE = 20
 OPEN_METHODS_MAX = 4
 """A form of more methods shows one line of each until it is opened."""
@@ -124,15 +127,40 @@ async def show_brand(brand: str) -> str:
     record = await store.brand_record(brand)
     if record is None:
         raise NotFound(ChangeRefusal.NO_BRAND.value)
-    newest: Sequence[Transaction] = ()
-    if record.keys:
-        newest = (
-            await store.admin.list_payments(PaymentFilter(brand=brand, limit=NEWEST_READ_MAX))
-        ).transactions
+    newest = (
+        await store.admin.list_payments(PaymentFilter(brand=brand, limit=NEWEST_READ_MAX))
+    ).transactions
     keys = [(each, _last_use(each, newest)) for each in record.keys]
     return await render_template(
-        "brand.html", row=_brand_row(record, await _brand_states()), keys=keys
+        "brand.html",
+        row=_brand_row(record, await _brand_states()),
+        keys=keys,
+        preview=preview_of(record.brand),
+        funnel=funnel_of(newest),
+        newest_max=NEWEST_READ_MAX,
     )
+
+
+@pages.get("/brands/<brand>/page.css")
+async def page_colours(brand: str) -> Response:
+    """Give the example of the payment page the colour of its brand, and nothing else on the
+    page."""
+    record = await console().store.brand_record(brand)
+    colour = None if record is None else record.brand.appearance.colour
+    if colour is None:
+        raise NotFound(ChangeRefusal.NO_BRAND.value)
+    sheet = brand_stylesheet(colour).replace(":root", ".branded")
+    return Response(sheet, content_type="text/css; charset=utf-8")
+
+
+@pages.get("/brands/<brand>/logo")
+async def page_logo(brand: str) -> Response:
+    """Return the logo of a brand."""
+    record = await console().store.brand_record(brand)
+    logo = None if record is None else record.brand.appearance.logo
+    if logo is None:
+        raise NotFound(ChangeRefusal.NO_BRAND.value)
+    return Response(logo.content, content_type=logo.media_type)
 
 
 def is_found(text: str, brand: Brand) -> bool:
