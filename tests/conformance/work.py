@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import partial
 
 from attrs import evolve
@@ -34,6 +35,7 @@ from mmo_sansio.values.clock import (
 from mmo_sansio.values.model import BrandLimits, Limits, Operation, Stage, Status, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import (
+    AttentionTimes,
     AuditEvent,
     AuditKey,
     BrandHold,
@@ -45,6 +47,7 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
     PaymentFilter,
     PaymentPage,
+    PaymentTotals,
     Role,
     SecondFactor,
     SignInAttempt,
@@ -341,6 +344,17 @@ async def check_payment_search(open_store: OpenStore) -> None:
         assert _numbers(await admin.list_payments(PaymentFilter(method="Mobile_KE"))) == []
         pending = PaymentFilter(brand="acme", status=Status.PENDING, limit=1)
         assert _numbers(await admin.list_payments(pending)) == [4]
+        assert _numbers(await admin.list_payments(PaymentFilter(type=Type.TAX))) == [5]
+        amount = (await admin.list_payments(PaymentFilter(limit=1))).transactions[0].order.requested
+        value = Decimal(amount.text)
+        exact = PaymentFilter(brand="acme", amount_min=value, amount_max=value)
+        assert _numbers(await admin.list_payments(exact)) == [4, 3, 2, 1, 0]
+        assert _numbers(await admin.list_payments(PaymentFilter(amount_min=value + 1))) == []
+        of_acme = Money(5 * amount.minor, amount.currency)
+        assert await admin.total_payments(evolve(exact, limit=1)) == PaymentTotals(
+            5, [(Type.PAYIN, of_acme)], is_complete=True
+        )
+        assert (await admin.total_payments(PaymentFilter(status=Status.SUCCESS))).count == 1
 
 
 async def check_work_lists(open_store: OpenStore) -> None:
@@ -377,11 +391,29 @@ async def check_work_lists(open_store: OpenStore) -> None:
         unmatched, repeated = await admin.suspense_entries()
         assert unmatched.gateway_reference is None
         assert list(await admin.suspense_of_payment(reference(1))) == [repeated]
+        every = [reference(number) for number in range(4)]
+        assert list(await admin.open_suspense_of(every)) == [repeated]
+        assert await admin.undelivered_of(every) == {reference(0)}
+        times = AttentionTimes(after_noon(STUCK_AFTER + 98), callbacks_since=after_noon(22))
+        looked_at = PaymentFilter(attention=times)
+        assert _numbers(await admin.list_payments(looked_at)) == [3, 1, 0]
+        newest = await admin.list_payments(evolve(looked_at, limit=2))
+        assert _numbers(newest) == [3, 1]
+        older = evolve(looked_at, before=newest.next_position)
+        assert _numbers(await admin.list_payments(older)) == [0]
+        newer = evolve(looked_at, after=position_of(oldest), limit=1)
+        assert _numbers(await admin.list_payments(newer)) == [1]
+        assert (await admin.total_payments(looked_at)).count == 3
+        later_on = evolve(looked_at, attention=evolve(times, callbacks_since=after_noon(23)))
+        assert _numbers(await admin.list_payments(later_on)) == [3, 1]
+        pending = evolve(looked_at, status=Status.PENDING, brand="acme")
+        assert _numbers(await admin.list_payments(pending)) == [3]
         assert list(await admin.suspense_entries(before=unmatched.id)) == [repeated]
         assert await store.admin.close_suspense(
             repeated.id, by="ada", note="seen", now=after_noon(40)
         )
         assert list(await admin.suspense_entries()) == [unmatched]
+        assert not await admin.open_suspense_of(every)
         assert len(await admin.suspense_entries(with_closed=True)) == 2
 
 

@@ -125,13 +125,9 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
     progress = history.transaction.progress
     ended = {Status.SUCCESS: "success", Status.FAILED: "failed"}.get(history.transaction.status)
     for each in history.suspense if ended is not None else ():
-        if each.closed_at is not None or each.reason not in _CONTRADICTIONS:
+        if not says_otherwise(history.transaction, each):
             continue
         told = json.loads(each.content)
-        if "reversal" in told or (
-            told.get("result") == ended and each.reason is not SuspenseReason.CONFLICTING_RESULT
-        ):
-            continue
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
         at = progress.completed_at or each.first_at
@@ -146,6 +142,18 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
         yield Alarm(
             f"{end}; {when} {report}. Entry {each.id} of the suspense book is to do.", each.id
         )
+
+
+def says_otherwise(transaction: Transaction, entry: SuspenseEntry) -> bool:
+    """Tell whether an entry of the suspense book, which nobody has looked into, says otherwise than
+    the end of its payment."""
+    if entry.closed_at is not None or entry.reason not in _CONTRADICTIONS:
+        return False
+    told = json.loads(entry.content)
+    if transaction.status is Status.PENDING or "reversal" in told:
+        return False
+    is_same = told.get("result") == transaction.status.value
+    return not is_same or entry.reason is SuspenseReason.CONFLICTING_RESULT
 
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:

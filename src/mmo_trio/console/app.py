@@ -43,9 +43,12 @@ from mmo_trio.console.sessions import (
     page_path,
 )
 from mmo_trio.console.views import (
+    TYPE_TEXTS,
     describe_suspense,
+    format_day,
     format_response_body,
     format_state,
+    format_time,
     format_utc_seconds,
     format_words,
 )
@@ -97,6 +100,8 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.jinja_env.filters |= {
         "iso": format_with_microseconds,
         "moment": format_utc_seconds,
+        "day": format_day,
+        "clock": format_time,
         "count": format_count,
         "money": format_amount,
         "state": format_state,
@@ -110,6 +115,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.jinja_env.globals.update(
         Permission=Permission,
         MASKED=MASKED,
+        TYPE_TEXTS=TYPE_TEXTS,
         is_sandbox=context.is_sandbox,
         simulated_providers=context.simulated_providers,
         marks_simulated=_marks_simulated(context),

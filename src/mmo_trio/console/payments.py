@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from attrs import evolve, frozen
 from quart import Blueprint, Response, render_template, request
@@ -20,6 +21,7 @@ from mmo_sansio.values.clock import (
     DAY,
     Instant,
     Span,
+    earlier,
     elapsed,
     format_with_microseconds,
     from_datetime,
@@ -28,9 +30,10 @@ from mmo_sansio.values.clock import (
 from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.formula_guard import guard_cell
-from mmo_sansio.values.model import Stage, Status, Transaction
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.model import Stage, Status, Transaction, Type
+from mmo_sansio.values.money import AmountError, Money, parse_number
 from mmo_sansio.values.reversals import Reversal
+from mmo_trio.admin.concerns import Concern, load_concerns
 from mmo_trio.admin.explanation import alarms, load_payment_history, remarks
 from mmo_trio.admin.reference_search import search_by_beginning, search_by_reference
 from mmo_trio.admin.resolution import SUCCESS
@@ -56,6 +59,7 @@ from mmo_trio.console.parameters import (
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
 from mmo_trio.console.views import (
+    TYPE_TEXTS,
     format_words,
     list_payment_fields,
     show_event,
@@ -66,6 +70,7 @@ from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.storage.interface.admin_types import (
     UNFINISHED_STATES,
+    AttentionTimes,
     CountDimension,
     CountQuery,
     PaymentFilter,
@@ -109,7 +114,13 @@ EXPORT_COLUMNS = (
 COUNTED_MAX = Span(31 * DAY)
 """Selections of more days are listed without a count."""
 
-SELECTION_FIELDS = ("brand", "method", "provider", "status", "code", "from", "until")
+CALLBACKS_NEED_A_LOOK_FOR = DAY
+"""How long a callback that was not delivered needs a look: nothing sends it again."""
+
+SELECTION_FIELDS = (
+    *("brand", "method", "provider", "status", "code", "from", "until"),
+    *("type", "amount_min", "amount_max", "look"),
+)
 
 _DAY_FORMAT = "%Y-%m-%d"
 _TIME_FORMATS = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H")
@@ -134,6 +145,7 @@ def read_selection() -> PaymentSelection:
     fields = {name: text for name in SELECTION_FIELDS if (text := query_argument(name)) is not None}
     code = parse_choice(ErrorCode, fields.get("code"), "There is no such error code.")
     status = parse_choice(Status, fields.get("status"), "There is no such status.")
+    type_ = parse_choice(Type, fields.get("type"), "There is no such type.")
     return PaymentSelection(
         PaymentFilter(
             brand=fields.get("brand"),
@@ -146,9 +158,29 @@ def read_selection() -> PaymentSelection:
             before=parse_position(query_argument("before")),
             after=parse_position(query_argument("after")),
             limit=PAGE_SIZE,
+            type=type_,
+            amount_min=_parse_amount(fields.get("amount_min")),
+            amount_max=_parse_amount(fields.get("amount_max")),
+            attention=_attention_times() if "look" in fields else None,
         ),
         fields,
     )
+
+
+def _attention_times() -> AttentionTimes:
+    context = console()
+    since = earlier(context.now(), CALLBACKS_NEED_A_LOOK_FOR)
+    return AttentionTimes(context.gateway_time(), since)
+
+
+def _parse_amount(text: str | None) -> Decimal | None:
+    """Parse an amount as people write it, `2,450` or `2450.00`. Raises BadRequest."""
+    if text is None:
+        return None
+    try:
+        return parse_number(text.replace(",", "").replace(" ", ""))
+    except AmountError as error:
+        raise BadRequest(f"The amount {error}.") from None
 
 
 def _parse_time(text: str | None, *, is_end: bool) -> Instant | None:
@@ -172,13 +204,19 @@ async def list_payments() -> str:
     admin = console().store.admin
     page = await _read_page(selection.payment_filter)
     brands = [each.brand for each in await admin.brands()]
+    totals = await admin.total_payments(selection.payment_filter) if selection.fields else None
+    if totals is not None and totals.is_complete:
+        page = evolve(page, total=totals.count)
     return await render_template(
         "payments.html",
         page=page,
+        concerns=await show_concerns(page.rows),
+        totals=totals,
         is_full=len(page.rows) == PAGE_SIZE,
         selection=selection.fields,
-        quick=_quick_selections(selection.fields),
-        has_filters=bool(set(selection.fields) - {"status"}),
+        quick=await _quick_selections(selection),
+        has_filters=bool(set(selection.fields) - {"status", "look"}),
+        type_options=[("", "all"), *((each.value, TYPE_TEXTS[each]) for each in Type)],
         brand_options=await list_brand_options(),
         method_options=[
             (key, key) for key in sorted({method.key for each in brands for method in each.methods})
@@ -239,12 +277,38 @@ async def _count(payment_filter: PaymentFilter) -> int | None:
     return sum(each.count for each in counts if each.status is Status.PENDING)
 
 
-def _quick_selections(fields: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
-    """Return the selections of one click: this one with each status, or with any."""
-    rest = {name: text for name, text in fields.items() if name not in ("status", "code")}
+async def show_concerns(rows: Sequence[Transaction]) -> Mapping[str, Sequence[Concern]]:
+    """Return what the statuses of these payments do not say, by their references."""
+    return await load_concerns(console().store, rows, now=console().gateway_time())
+
+
+@frozen
+class QuickSelection:
+    """A selection of one click."""
+
+    title: str
+    fields: Mapping[str, str]
+    count: str = ""
+    """How many payments it has, such as `4` or `1,000+`; empty where nothing counts them, and for
+    none."""
+
+
+async def _quick_selections(selection: PaymentSelection) -> list[QuickSelection]:
+    """Return this selection with each status, with any, and with what needs a look."""
+    others = {
+        name: text
+        for name, text in selection.fields.items()
+        if name not in ("status", "code", "look")
+    }
+    looked_at = evolve(
+        selection.payment_filter, status=None, error_code=None, attention=_attention_times()
+    )
+    totals = await console().store.admin.total_payments(looked_at)
+    count = f"{totals.count:,}{'' if totals.is_complete else '+'}" if totals.count else ""
     return [
-        ("All", rest),
-        *((each.value.capitalize(), rest | {"status": each.value}) for each in Status),
+        QuickSelection("All", others),
+        *(QuickSelection(each.value.capitalize(), others | {"status": each}) for each in Status),
+        QuickSelection("Needs a look", others | {"look": "1"}, count),
     ]
 
 
@@ -369,6 +433,7 @@ async def show_found(id: str) -> str | Response:
     return await render_template(
         "found.html",
         rows=found.transactions,
+        concerns=await show_concerns(found.transactions),
         next_page=format_position(found.next_position),
         id=id,
         text=text,
@@ -394,6 +459,7 @@ async def show_payment(reference: str) -> str:
     return await render_template(
         "payment.html",
         payment=transaction,
+        concerns=(await show_concerns([transaction])).get(transaction.reference, ()),
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
         api_object=indent_json(transaction_object(transaction).decode())

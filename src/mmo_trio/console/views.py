@@ -10,9 +10,16 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed, format_with_microseconds
+from mmo_sansio.values.clock import (
+    SECOND,
+    Instant,
+    Span,
+    elapsed,
+    format_with_microseconds,
+    to_datetime,
+)
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Stage, Transaction
+from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.number_format import format_amount, format_amounts_in
 from mmo_trio.admin.timeline import STAGE_TEXTS, TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
@@ -26,6 +33,24 @@ RESPONSE_CHARACTERS_MAX = 4_000
 def format_utc_seconds(at: Instant | None) -> str:
     """Format an instant in UTC, `2026-11-21 15:04:05`; empty for None."""
     return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
+
+
+def format_day(at: Instant) -> str:
+    """Return the day of an instant in UTC, `Sunday, 29 November 2026`."""
+    day = to_datetime(at)
+    return f"{day:%A}, {day.day} {day:%B %Y}"
+
+
+def format_time(at: Instant) -> str:
+    """Return the time of day of an instant in UTC, `15:04:05`."""
+    return format_utc_seconds(at)[11:]
+
+
+TYPE_TEXTS: Mapping[Type, str] = {
+    Type.PAYIN: "pay-in",
+    Type.PAYOUT: "pay-out",
+    Type.TAX: "tax pay-out",
+}
 
 
 def format_words(name: str | None) -> str:

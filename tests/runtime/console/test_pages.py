@@ -41,22 +41,24 @@ async def test_payments_are_paged_both_ways_and_numbered(
     for _ in range(2 * PAGE_SIZE + 1):
         assert (await sandbox.merchant.create("direct/payin")).status == 200
     vera = await signed_in("vera")
-    assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, "/payments?brand=demo")
+    total = 2 * PAGE_SIZE + 1
+    of_total = f"of {total} Older"
+    assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, "/payments")
+    assert f" 1 to {PAGE_SIZE} {of_total}" in await shown(vera, "/payments?brand=demo")
     newest = references(vera)
     assert link(vera, "prev") == ""
-    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} Older" in await shown(
+    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} {of_total}" in await shown(
         vera, link(vera, "next")
     )
     second = references(vera)
-    total = 2 * PAGE_SIZE + 1
     assert f"Newer {total} to {total} of {total}" in await shown(vera, link(vera, "next"))
     assert link(vera, "next") == ""
-    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} Older" in await shown(
+    assert f"Newer {PAGE_SIZE + 1} to {2 * PAGE_SIZE} {of_total}" in await shown(
         vera, link(vera, "prev")
     )
     assert references(vera) == second
     assert "brand=demo" in link(vera, "prev")
-    assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, link(vera, "prev"))
+    assert f" 1 to {PAGE_SIZE} {of_total}" in await shown(vera, link(vera, "prev"))
     assert references(vera) == newest
 
 
@@ -68,7 +70,41 @@ async def test_whole_days_are_counted_without_a_scan(sandbox: Running, signed_in
     counted = f" 1 to {PAGE_SIZE} of {PAGE_SIZE + 1} Older"
     assert counted in await shown(vera, f"/payments?from={day}&until={day}")
     assert counted in await shown(vera, f"/payments?from={day}&until={day}&method=mpesa_ke")
-    assert f" 1 to {PAGE_SIZE} Older" in await shown(vera, f"/payments?from={day}")
+    assert counted in await shown(vera, f"/payments?from={day}")
+
+
+async def test_payments_are_filtered_by_type_and_amount_and_summed(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    for value in (100, 250, 1500):
+        amount = {"value": value, "currency": "KES"}
+        assert (await sandbox.merchant.create("direct/payin", amount=amount)).status == 200
+    vera = await signed_in("vera")
+    assert "asked for" not in await shown(vera, "/payments")
+    of_all = "3 payments, asked for pay-in KES 1,850.00"
+    assert of_all in await shown(vera, "/payments?type=payin")
+    assert "No payment fits" in await shown(vera, "/payments?type=payout")
+    exact = await shown(vera, "/payments?amount_min=1,500&amount_max=1500.00")
+    assert "1 payment, asked for pay-in KES 1,500.00" in exact
+    assert "2 payments, asked for pay-in KES 350.00" in await shown(
+        vera, "/payments?amount_max=250"
+    )
+    for fault in ("type=gift", "amount_min=much"):
+        assert (await vera.get(f"/payments?{fault}")).status == 400
+
+
+async def test_a_row_names_the_merchants_reference_below_the_heading_of_its_day(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    for name in ("order-1", "order-2"):
+        assert (await sandbox.merchant.create("direct/payin", merchantReference=name)).status == 200
+        await sandbox.advance("24h")
+    vera = await signed_in("vera")
+    page = (await vera.get("/payments")).body.decode()
+    assert re.findall(r'<th scope="row"><a [^>]*>([^<]*)</a>', page) == ["order-2", "order-1"]
+    days = re.findall(r'scope="rowgroup">(\w+day, \d+ \w+ \d{4})</th>', page)
+    assert len(set(days)) == 2
+    assert re.search(r"<td><time [^>]*>\d\d:\d\d:\d\d</time></td>", page)
 
 
 async def test_two_hundred_brands_are_paged_and_searched(

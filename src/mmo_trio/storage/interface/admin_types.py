@@ -4,6 +4,7 @@ and counts."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
@@ -13,7 +14,8 @@ from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import DAY, HOUR, Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Status, Transaction
+from mmo_sansio.values.model import Brand, Status, Transaction, Type
+from mmo_sansio.values.money import Money, decimals_of
 
 
 @frozen
@@ -198,6 +200,24 @@ class Proposal:
 
 
 @frozen
+class AttentionTimes:
+    """Says by which times a payment needs a person."""
+
+    gateway_time: Instant
+    """The gateway's own time, by which a payment is stuck."""
+    callbacks_since: Instant
+    """Since when a callback that was not delivered counts: nothing ever mends an older one."""
+
+
+ATTENTION_READ_MAX = 1_000
+"""Open entries of the suspense book, and failed callbacks, that are read to find the payments which
+need a person; the newest count."""
+
+STUCK_READ_MAX = 200
+"""Stuck payments that are read to find those which need a person; the oldest count."""
+
+
+@frozen
 class PaymentFilter:
     """Selects payments, newest first."""
 
@@ -216,6 +236,13 @@ class PaymentFilter:
     """Created before this time."""
     after: Position | None = None
     """In place of `before`: those that come next after this position, upwards."""
+    type: Type | None = None
+    amount_min: Decimal | None = None
+    """Asked for at least so much, in whichever currency."""
+    amount_max: Decimal | None = None
+    attention: AttentionTimes | None = None
+    """Only those that need a person: with an open entry in the suspense book, with a callback that
+    was not delivered lately, and those that are stuck."""
 
     def matches(self, transaction: Transaction) -> bool:
         """Return whether a transaction is selected, whatever its position."""
@@ -226,9 +253,24 @@ class PaymentFilter:
             and self.status in (None, transaction.status)
             and self.provider in (None, order.provider)
             and self.error_code in (None, transaction.progress.error_code)
+            and self.type in (None, order.type)
             and (self.begin is None or order.created_at >= self.begin)
             and (self.end is None or order.created_at < self.end)
+            and self.has_amount(order.requested)
         )
+
+    @property
+    def has_amount_bounds(self) -> bool:
+        """Return whether the amount decides what is selected."""
+        return self.amount_min is not None or self.amount_max is not None
+
+    def has_amount(self, amount: Money) -> bool:
+        """Return whether an amount is within the bounds of the selection."""
+        if not self.has_amount_bounds:
+            return True
+        value = Decimal(amount.minor).scaleb(-decimals_of(amount.currency))
+        is_enough = self.amount_min is None or value >= self.amount_min
+        return is_enough and (self.amount_max is None or value <= self.amount_max)
 
 
 @frozen
@@ -239,6 +281,17 @@ class PaymentPage:
     next_position: Position | None
     """None when there is nothing older, or upwards nothing newer. A page with few payments may have
     one: a search scans so many payments at most, and then says how far it came."""
+
+
+@frozen
+class PaymentTotals:
+    """Says how many payments a selection has, and what they have asked for."""
+
+    count: int
+    sums: Sequence[tuple[Type, Money]]
+    """The sums by type and currency."""
+    is_complete: bool
+    """Whether all were read; otherwise there are more."""
 
 
 class CountDimension(StrEnum):

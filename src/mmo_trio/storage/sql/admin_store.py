@@ -69,6 +69,7 @@ class AdminStore:
     find_transactions = _reading(payment_search.find_transactions)
     search_payments = _reading(payment_search.search_payments)
     list_payments = _reading(payment_search.list_payments)
+    total_payments = _reading(payment_search.total_payments)
     stuck_transactions = _reading(payment_search.stuck_transactions)
 
     timeline = _reading(payment_history.timeline)
@@ -77,6 +78,8 @@ class AdminStore:
     suspense = _reading(payment_history.suspense)
     suspense_entries = _reading(payment_history.suspense_entries)
     suspense_of_payment = _reading(payment_history.suspense_of_payment)
+    open_suspense_of = _reading(payment_history.open_suspense_of)
+    undelivered_of = _reading(payment_history.undelivered_of)
 
     close_suspense = _dating(payment_history.close_suspense)
 

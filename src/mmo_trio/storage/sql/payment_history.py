@@ -111,6 +111,22 @@ def suspense_of_payment(gateway_reference: str) -> SqlQuery[Sequence[SuspenseEnt
     return _select_suspense("WHERE gateway_reference = ? ORDER BY id", gateway_reference)
 
 
+def open_suspense_of(gateway_references: Sequence[str]) -> SqlQuery[Sequence[SuspenseEntry]]:
+    """Return the open entries of the suspense book about these payments."""
+    where = Where().and_("closed_at IS NULL").among("gateway_reference", gateway_references)
+    return _select_suspense(str(where), *where.values)
+
+
+def undelivered_of(gateway_references: Sequence[str]) -> SqlQuery[frozenset[str]]:
+    """Return those of these payments that have a callback which was not delivered."""
+    where = Where().and_(f"outcome <> '{DeliveryOutcome.DELIVERED}'")
+    where.among("gateway_reference", gateway_references)
+    rows = yield from execute(
+        f"SELECT DISTINCT gateway_reference FROM callbacks {where}", *where.values
+    )
+    return frozenset(row[0] for row in rows)
+
+
 def suspense_entries(
     *,
     reasons: Sequence[SuspenseReason] = (),

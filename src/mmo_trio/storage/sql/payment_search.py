@@ -4,14 +4,29 @@ are."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
+
+from attrs import evolve
 
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.evidence import STUCK_AFTER, is_stuck
 from mmo_sansio.values.clock import LAST_INSTANT, Instant, earlier
-from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
-from mmo_trio.storage.sql.serialization import parse_transaction
+from mmo_sansio.values.model import Status, Transaction, Type
+from mmo_sansio.values.money import Money
+from mmo_trio.storage.interface.admin_types import (
+    ATTENTION_READ_MAX,
+    STUCK_READ_MAX,
+    AttentionTimes,
+    PaymentFilter,
+    PaymentPage,
+    PaymentTotals,
+)
+from mmo_trio.storage.sql.serialization import (
+    parse_transaction,
+    read_error_code,
+    read_order_head,
+)
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 
 PAYMENTS_SCANNED_MAX = 5_000
@@ -22,6 +37,9 @@ AFTER_NEWEST = Position(LAST_INSTANT, "~")
 
 CONTENT_ROWS_READ_MAX = 1_000
 """Rows that one statement reads of payments that are selected by their content."""
+
+TOTALLED_MAX = 2_000
+"""Payments that are scanned to say how many a selection has, and what they have asked for."""
 
 _SELECT = "SELECT t.order_row, t.progress FROM transactions AS t"
 _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
@@ -88,16 +106,14 @@ def _position_values(before: Position | None) -> tuple[Instant, str]:
 def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     """Return payments that match, newest first. An index is scanned in the order of creation, or
     upwards from `after`, PAYMENTS_SCANNED_MAX rows at most."""
-    if payment_filter.provider is not None or payment_filter.error_code is not None:
+    if payment_filter.attention is not None:
+        return (yield from _list_needing_person(payment_filter, payment_filter.attention))
+    if _is_by_content(payment_filter):
         return (yield from _list_by_content(payment_filter))
     scanned, order = _scanned(payment_filter, payment_filter.after or payment_filter.before)
-    status = payment_filter.status and payment_filter.status.value
-    matching = Where().and_("t.method = ?", payment_filter.method).and_("t.status = ?", status)
+    matching = _matching(payment_filter)
     is_selective = bool(matching.conditions)
-    scan = (
-        "SELECT t.gateway_reference, t.created_at, t.method, t.status, t.order_row, t.progress"
-        f" FROM transactions AS t {scanned} {order}"
-    )
+    scan = f"SELECT {_SCANNED_COLUMNS} FROM transactions AS t {scanned} {order}"
     rows = yield from execute(
         f"SELECT t.order_row, t.progress FROM ({scan}) AS t {matching} {order}",
         *scanned.values,
@@ -120,6 +136,43 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     return PaymentPage(page.transactions, Position(*last_scanned[0]) if last_scanned else None)
 
 
+_SCANNED_COLUMNS = (
+    "t.gateway_reference, t.created_at, t.method, t.status, t.type, t.order_row, t.progress"
+)
+
+
+def _matching(payment_filter: PaymentFilter) -> Where:
+    """Return the conditions on columns that no index in the order of creation has."""
+    status = payment_filter.status and payment_filter.status.value
+    type_ = payment_filter.type and payment_filter.type.value
+    where = Where().and_("t.method = ?", payment_filter.method)
+    return where.and_("t.status = ?", status).and_("t.type = ?", type_)
+
+
+def _is_by_content(payment_filter: PaymentFilter) -> bool:
+    """Return whether only the content of rows says what is selected."""
+    chosen = (payment_filter.provider, payment_filter.error_code)
+    return chosen != (None, None) or payment_filter.has_amount_bounds
+
+
+def _has_content(payment_filter: PaymentFilter, order_row: bytes, progress: bytes) -> bool:
+    """Return whether the content of a row is selected, without reading all of it."""
+    code = payment_filter.error_code
+    if code is not None and (
+        _json_bytes(code) not in progress or read_error_code(progress) != code
+    ):
+        return False
+    provider = payment_filter.provider
+    if provider is not None and _json_bytes(provider) not in order_row:
+        return False
+    if provider is None and not payment_filter.has_amount_bounds:
+        return True
+    head = read_order_head(order_row)
+    return provider in (None, head.provider) and payment_filter.has_amount(
+        Money(head.minor, head.currency)
+    )
+
+
 def _scanned(payment_filter: PaymentFilter, at: Position | None) -> tuple[Where, str]:
     """Return the conditions that an index in the order of creation bounds, and the order of the
     scan."""
@@ -133,11 +186,7 @@ def _scanned(payment_filter: PaymentFilter, at: Position | None) -> tuple[Where,
 
 def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     """Select by what only the rows' content says, such as the provider. The rows are read a
-    thousand at a time; only those that contain the text that is looked for are parsed."""
-    order_text = None if payment_filter.provider is None else _json_bytes(payment_filter.provider)
-    progress_text = (
-        None if payment_filter.error_code is None else _json_bytes(payment_filter.error_code)
-    )
+    thousand at a time; only those that are selected are read as a whole."""
     found: list[Transaction] = []
     at, scanned_count, upwards = (
         payment_filter.after or payment_filter.before,
@@ -153,18 +202,96 @@ def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
             *scanned.values,
             CONTENT_ROWS_READ_MAX,
         )
-        candidates = [
-            (order_row, progress)
-            for _, _, order_row, progress in rows
-            if (order_text is None or order_text in order_row)
-            and (progress_text is None or progress_text in progress)
-        ]
+        candidates = [row[2:] for row in rows if _has_content(payment_filter, *row[2:])]
         found += filter(payment_filter.matches, _parse_transactions(candidates))
         if len(rows) < CONTENT_ROWS_READ_MAX:
             return _newest_page(found, payment_filter.limit, upwards=upwards)
         at, scanned_count = Position(*rows[-1][:2]), scanned_count + len(rows)
     page = _newest_page(found, payment_filter.limit, upwards=upwards)
     return page if page.next_position is not None else PaymentPage(page.transactions, at)
+
+
+def _list_needing_person(
+    payment_filter: PaymentFilter, times: AttentionTimes
+) -> SqlQuery[PaymentPage]:
+    rows, _ = yield from _rows_needing_person(payment_filter, times)
+    limit, after, before = payment_filter.limit, payment_filter.after, payment_filter.before
+    if after is not None:
+        nearest = [row for row in reversed(rows) if row[:2] > _position_values(after)]
+    else:
+        nearest = [row for row in rows if row[:2] < _position_values(before)]
+    shown = _parse_transactions([row[2:] for row in nearest[: limit + 1]])
+    return _newest_page(shown, limit, upwards=after is not None)
+
+
+def _rows_needing_person(
+    payment_filter: PaymentFilter, times: AttentionTimes
+) -> SqlQuery[tuple[list[Row], bool]]:
+    """Return created_at, gateway_reference, order_row and progress of the payments that need a
+    person and match, the newest first, and whether all were found."""
+    stuck = yield from stuck_transactions(times.gateway_time, limit=STUCK_READ_MAX)
+    reported = yield from execute(
+        "SELECT gateway_reference FROM suspense WHERE closed_at IS NULL"
+        " AND gateway_reference IS NOT NULL ORDER BY id DESC LIMIT ?",
+        ATTENTION_READ_MAX,
+    )
+    uncalled = yield from execute(
+        "SELECT gateway_reference, at FROM callbacks WHERE outcome <> 'delivered'"
+        " ORDER BY id DESC LIMIT ?",
+        ATTENTION_READ_MAX,
+    )
+    late = [reference for reference, at in uncalled if at >= times.callbacks_since]
+    named = {each.reference for each in stuck} | {row[0] for row in reported} | set(late)
+    is_complete = len(stuck) < STUCK_READ_MAX and max(len(reported), len(late)) < ATTENTION_READ_MAX
+
+    where = _matching(payment_filter).among("t.gateway_reference", sorted(named))
+    where.and_("t.brand = ?", payment_filter.brand)
+    where.and_("t.created_at >= ?", payment_filter.begin)
+    where.and_("t.created_at < ?", payment_filter.end)
+    rows = yield from execute(
+        "SELECT t.created_at, t.gateway_reference, t.order_row, t.progress FROM transactions AS t"
+        f" {where} ORDER BY t.created_at DESC, t.gateway_reference DESC",
+        *where.values,
+    )
+    return [row for row in rows if _has_content(payment_filter, *row[2:])], is_complete
+
+
+def total_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentTotals]:
+    """Return how many payments match, wherever a page of them begins, and what they have asked for:
+    of the newest TOTALLED_MAX, or of those that need a person."""
+    if payment_filter.attention is not None:
+        found, is_complete = yield from _rows_needing_person(
+            payment_filter, payment_filter.attention
+        )
+        return _total([row[2] for row in found], is_complete=is_complete)
+    newest = evolve(payment_filter, before=None, after=None)
+    scanned, order = _scanned(newest, None)
+    matching = _matching(newest)
+    rows = yield from execute(
+        "SELECT t.order_row, t.progress FROM"
+        f" (SELECT {_SCANNED_COLUMNS} FROM transactions AS t {scanned} {order}) AS t {matching}",
+        *scanned.values,
+        TOTALLED_MAX,
+        *matching.values,
+    )
+    older = yield from execute(
+        f"SELECT 1 FROM transactions AS t {scanned} {order} OFFSET ?",
+        *scanned.values,
+        1,
+        TOTALLED_MAX,
+    )
+    return _total([row[0] for row in rows if _has_content(newest, *row)], is_complete=not older)
+
+
+def _total(order_rows: Sequence[bytes], *, is_complete: bool) -> PaymentTotals:
+    minor: Counter[tuple[str, str]] = Counter()
+    for row in order_rows:
+        head = read_order_head(row)
+        minor[head.type, head.currency] += head.minor
+    sums = [
+        (Type(type_), Money(sum_, currency)) for (type_, currency), sum_ in sorted(minor.items())
+    ]
+    return PaymentTotals(len(order_rows), sums, is_complete)
 
 
 def _json_bytes(text: str) -> bytes:

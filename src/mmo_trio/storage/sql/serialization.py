@@ -22,6 +22,8 @@ from functools import lru_cache
 from typing import Any, assert_never
 from zlib import crc32
 
+from attrs import frozen
+
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_sansio.messages.intents import HINT_CHARACTERS_MAX
@@ -266,6 +268,36 @@ def serialize_order(order: model.Order) -> bytes:
         f",[{','.join(usage)}]"
         f",{int(order.is_simulated)}]".encode("ascii")
     )
+
+
+_AMOUNT = re.compile(rb',([0-9]+),"([A-Z]{3})",\[')
+"""The amount in an order's row, between the title of the provider and the party. No text before it
+matches: a quotation mark within a text has a backslash before it."""
+
+
+@frozen
+class OrderHead:
+    """Holds what lists and sums look for in an order's row."""
+
+    type: str
+    provider: str
+    minor: int
+    currency: str
+
+
+def read_order_head(row: bytes) -> OrderHead:
+    """Return the head of an order's row, without the cost of the rest."""
+    content = without_checksum(row)
+    amount = _AMOUNT.search(content)
+    assert amount is not None
+    texts = json.loads(content[: amount.start()] + b"]")
+    return OrderHead(texts[2], texts[6], int(amount[1]), amount[2].decode())
+
+
+def read_error_code(row: bytes) -> str | None:
+    """Return the reason of failure of a progress' row, without the cost of the rest."""
+    code: str | None = json.loads(without_checksum(row))[9]
+    return code
 
 
 def serialize_progress(progress: model.Progress) -> bytes:

@@ -1,0 +1,83 @@
+"""Says in a few words what a person should look at in a payment, beside its status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import frozen
+
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.payments.evidence import is_stuck
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Transaction
+from mmo_trio.admin.explanation import says_otherwise
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.sql.store import Store
+
+
+@frozen
+class Concern:
+    """Says one thing that the status of a payment does not."""
+
+    text: str
+    kind: str
+    """`bad`, `warn`, or empty where nothing is to do any more."""
+
+
+def find_concerns(
+    payment: Transaction,
+    entries: Iterable[SuspenseEntry],
+    *,
+    is_undelivered: bool,
+    now: Instant,
+) -> list[Concern]:
+    """Return what a payment's status does not say, the worst first. `entries` are those of its
+    suspense, `now` is the gateway's own time."""
+    waiting = [entry for entry in entries if entry.closed_at is None]
+    contrary = [entry for entry in waiting if says_otherwise(payment, entry)]
+    concerns = [Concern("provider says otherwise", "bad")] if contrary else []
+    if is_stuck(payment, now=now):
+        concerns.append(Concern("outcome unknown", "warn"))
+
+    reasons = {entry.reason for entry in waiting if entry not in contrary}
+    concerns += _settled_otherwise(payment, reasons)
+    if reasons - {SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE}:
+        concerns.append(Concern("in the suspense book", "warn"))
+    if is_undelivered:
+        concerns.append(Concern("callback not delivered", "warn"))
+    return concerns
+
+
+def _settled_otherwise(payment: Transaction, reasons: Iterable[SuspenseReason]) -> list[Concern]:
+    """Return that another amount than the requested one was settled, which stays true after
+    somebody has looked into it."""
+    final, requested = payment.progress.final, payment.order.requested
+    if final is None or final == requested:
+        return []
+    is_open = {SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE} & set(reasons)
+    words = "less" if final.minor < requested.minor else "more"
+    return [Concern(f"settled {words}", "warn" if is_open else "")]
+
+
+async def load_concerns(
+    store: Store, payments: Sequence[Transaction], *, now: Instant
+) -> Mapping[str, Sequence[Concern]]:
+    """Return the concerns of these payments by their references, of those that have any. `now` is
+    the gateway's own time."""
+    if not payments:
+        return {}
+    references = [payment.reference for payment in payments]
+    entries: dict[str | None, list[SuspenseEntry]] = {}
+    for entry in await store.admin.open_suspense_of(references):
+        entries.setdefault(entry.gateway_reference, []).append(entry)
+    undelivered = await store.admin.undelivered_of(references)
+    found = {
+        payment.reference: find_concerns(
+            payment,
+            entries.get(payment.reference, ()),
+            is_undelivered=payment.reference in undelivered,
+            now=now,
+        )
+        for payment in payments
+    }
+    return {reference: concerns for reference, concerns in found.items() if concerns}

@@ -1,0 +1,104 @@
+"""Lists and the head of a payment's page say beside the status what a person has to look at."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mmo_sansio.messages.changes import JournalEntry, SuspenseReason, SuspenseRecorded
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.values.clock import Instant
+from tests.runtime.console.conftest import SignedIn
+from tests.runtime.console.test_pages import shown
+from tests.runtime.console.test_payments import ended, made
+from tests.support.console_browser import open_store_of
+from tests.support.sandbox_gateway import Running
+
+SUCCESS, NEVER = "254700000001", "254700000130"
+OTHERWISE = "provider says otherwise"
+
+
+async def payment(sandbox: Running, name: str, msisdn: str = SUCCESS, **changes: object) -> str:
+    payer = {"id": "customer-1", "msisdn": msisdn}
+    answer = await made(sandbox, merchantReference=name, payer=payer, **changes)
+    return answer["gatewayReference"]
+
+
+async def report(
+    sandbox: Running, reference: str, reason: SuspenseReason, content: str = '{"result": "failed"}'
+) -> None:
+    """Put a report about a payment into the suspense book."""
+    entry = SuspenseRecorded(Instant(0), reason, "sandbox", content, reference, "demo")
+
+    line = JournalEntry(
+        Instant(0), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}"
+    )
+
+    def decide(_: Ledger) -> tuple[Decision, ...]:
+        return (Decision(Ignored("late"), (entry, line)),)
+
+    async with open_store_of(sandbox.directory) as store:
+        await store.transact(Reads(), decide)
+
+
+def row_of(page: str, name: str) -> str:
+    """The words of a payment's row."""
+    [row] = [each for each in re.findall("<tr>.*?</tr>", page, re.S) if f">{name}</a>" in each]
+    return " ".join(re.sub("<[^>]*>", " ", row).split())
+
+
+@pytest.mark.spec("S5")
+async def test_no_list_shows_a_plain_success_where_the_provider_says_otherwise(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    fine, told = [await payment(sandbox, name) for name in ("order-1", "order-2")]
+    for reference in (fine, told):
+        await ended(sandbox, reference)
+    await report(sandbox, told, SuspenseReason.CONFLICTING_RESULT)
+
+    vera = await signed_in("vera")
+    for path in ("/payments", "/payments?status=success", "/payments?look=1"):
+        page = (await vera.get(path)).body.decode()
+        assert OTHERWISE in row_of(page, "order-2"), path
+    page = (await vera.get("/payments")).body.decode()
+    assert OTHERWISE not in row_of(page, "order-1")
+    found = (await vera.search("order")).body.decode()
+    assert OTHERWISE in row_of(found, "order-2")
+    head = (await vera.get(f"/payments/{told}")).body.decode().split("</h1>")[1].split("</div>")[0]
+    assert OTHERWISE in head
+
+
+async def test_what_needs_a_look_is_counted_and_listed(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    names = ("fine", "told", "less", "dumb", "late")
+    numbers = (SUCCESS, SUCCESS, SUCCESS, SUCCESS, NEVER)
+    urls: tuple[dict[str, str], ...] = ({}, {}, {}, {"resultUrl": "https://127.0.0.1:9/no"}, {})
+    references = {
+        name: await payment(sandbox, name, number, **url)
+        for name, number, url in zip(names, numbers, urls, strict=True)
+    }
+    for name in names[:-1]:
+        await ended(sandbox, references[name])
+    await report(sandbox, references["told"], SuspenseReason.LATE_RESULT)
+    await report(sandbox, references["less"], SuspenseReason.UNMATCHED_DEPOSIT, "{}")
+    await sandbox.advance("2h")
+
+    vera = await signed_in("vera")
+    assert "Needs a look 4 " in await shown(vera, "/payments")
+    assert "Needs a look CSV" in await shown(vera, "/payments?brand=nobody")
+    page = (await vera.get("/payments?look=1")).body.decode()
+    assert "in the suspense book" in row_of(page, "less")
+    assert "callback not delivered" in row_of(page, "dumb")
+    assert "outcome unknown" in row_of(page, "late")
+    assert ">fine</a>" not in page
+    assert page.count('<th scope="row">') == 4
+    assert "4 payments, asked for pay-in KES" in await shown(vera, "/payments?look=1")
+    assert "4 rows" in f"{(await vera.get('/payments.csv?look=1')).body.count(b'demo,')} rows"
+
+    await sandbox.advance("24h")
+    vera = await signed_in("vera")
+    assert ">dumb</a>" not in (await vera.get("/payments?look=1")).body.decode()
