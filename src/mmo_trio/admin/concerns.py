@@ -8,11 +8,12 @@ from attrs import frozen
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.payments.evidence import is_stuck
-from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Transaction
-from mmo_trio.admin.explanation import says_otherwise
+from mmo_sansio.values.clock import Instant, elapsed, format_with_microseconds
+from mmo_sansio.values.model import Transaction, Type
+from mmo_trio.admin.explanation import PaymentHistory, says_otherwise
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.sql.store import Store
+from mmo_trio.system.display_text import format_span
 
 
 @frozen
@@ -46,6 +47,39 @@ def find_concerns(
     if is_undelivered:
         concerns.append(Concern("callback not delivered", "warn"))
     return concerns
+
+
+def describe_stuck(history: PaymentHistory, *, now: Instant) -> str | None:
+    """Return what a person has to know and to do about a payment whose outcome has been unknown for
+    too long; None for any other. `now` is the gateway's own time."""
+    payment = history.transaction
+    order, progress = payment.order, payment.progress
+    if not is_stuck(payment, now=now):
+        return None
+    age = format_span(elapsed(progress.submitted_at or order.accepted_at, now))
+    asked = "It was not asked about yet."
+    if progress.polls:
+        times = "once" if progress.polls == 1 else f"{progress.polls} times"
+        at = [line.at for line in history.journal if line.input_name in _ANSWERS]
+        asked = f"Asked {times}" + (f", last at {_time(max(at))}." if at else ".")
+    if progress.wake_at is not None:
+        asked += f" Next at {_time(order.to_utc(progress.wake_at))}."
+
+    is_payin = order.type is Type.PAYIN
+    warning = "Do not let the payer pay again." if is_payin else "Do not pay again."
+    name = progress.provider_reference or payment.reference
+    return (
+        f"Nobody knows for {age} whether it was paid. {asked} {warning} Look {name} up in "
+        f"the portal of {order.provider_title}, then end it by hand."
+    )
+
+
+_ANSWERS = frozenset({"TransactionWoke", "ProviderAccepted", "ProviderUnreachable"})
+"""The inputs by which a provider was asked, or has answered without a result."""
+
+
+def _time(at: Instant) -> str:
+    return f"{format_with_microseconds(at)[11:16]} UTC"
 
 
 def _settled_otherwise(payment: Transaction, reasons: Iterable[SuspenseReason]) -> list[Concern]:

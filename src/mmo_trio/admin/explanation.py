@@ -325,7 +325,7 @@ def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
         yield "There is no address to call back: the brand has no push_result_url."
         return
     if not history.callbacks:
-        yield "The callback has no outcome yet: is a gateway serving this store?"
+        yield "The callback has no outcome yet: a gateway that serves this store sends it."
         return
     for each in history.callbacks:
         attempt = each.attempt

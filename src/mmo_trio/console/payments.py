@@ -33,7 +33,7 @@ from mmo_sansio.values.formula_guard import guard_cell
 from mmo_sansio.values.model import Stage, Status, Transaction, Type
 from mmo_sansio.values.money import AmountError, Money, parse_number
 from mmo_sansio.values.reversals import Reversal
-from mmo_trio.admin.concerns import Concern, load_concerns
+from mmo_trio.admin.concerns import Concern, describe_stuck, load_concerns
 from mmo_trio.admin.explanation import alarms, load_payment_history, remarks
 from mmo_trio.admin.reference_search import search_by_beginning, search_by_reference
 from mmo_trio.admin.resolution import SUCCESS
@@ -466,6 +466,7 @@ async def show_payment(reference: str) -> str:
         if mask.can_see_personal_data
         else "",
         alarms=[(mask.text(to_reading_text(each.text)), each.entry) for each in alarms(history)],
+        stuck_text=describe_stuck(history, now=console().gateway_time()),
         conclusions=[mask.text(to_reading_text(each)) for each in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),
         story=tell_story(

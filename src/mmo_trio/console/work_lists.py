@@ -3,15 +3,18 @@ user approves, the suspense book, failed callbacks; and the audit log."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
-from attrs import evolve
+from attrs import evolve, frozen
 from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import Conflict
 
-from mmo_sansio.values.clock import elapsed
+from mmo_sansio.values.clock import Instant, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.money import Money
 from mmo_trio.admin.resolution import (
     SUCCESS,
     ResolutionRefusal,
@@ -42,7 +45,12 @@ from mmo_trio.console.parameters import (
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, current_user, record_action, record_view, require
 from mmo_trio.console.views import format_state, parse_actor, show_event
-from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, Proposal, SuspenseEntry
+from mmo_trio.storage.interface.admin_types import (
+    STUCK_READ_MAX,
+    UNFINISHED_STATES,
+    Proposal,
+    SuspenseEntry,
+)
 from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.system.display_text import format_span
 
@@ -67,7 +75,54 @@ async def stuck() -> str:
         for each in shown
     ]
     page = ListPage(rows, None if after else 1, {} if after else None, following)
-    return await render_template("stuck.html", page=page)
+    every = await console().store.admin.stuck_transactions(now, limit=STUCK_READ_MAX + 1)
+    return await render_template(
+        "stuck.html",
+        page=page,
+        groups=_by_provider(every[:STUCK_READ_MAX]),
+        sums=_sums(every[:STUCK_READ_MAX]),
+        is_complete=len(every) <= STUCK_READ_MAX,
+        read_max=STUCK_READ_MAX,
+    )
+
+
+@frozen
+class StuckGroup:
+    """Describes the payments that wait for one provider: often they are one outage."""
+
+    provider: str
+    title: str
+    count: int
+    sums: Sequence[Money]
+    first_at: Instant
+    """When the first of them was sent, in UTC."""
+    last_at: Instant
+
+
+def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
+    """Return the groups of these payments, those with the most first."""
+    members: dict[str, list[Transaction]] = {}
+    for payment in payments:
+        members.setdefault(payment.order.provider, []).append(payment)
+    groups = []
+    for provider, waiting in members.items():
+        sent = [
+            payment.order.to_utc(payment.progress.submitted_at or payment.order.accepted_at)
+            for payment in waiting
+        ]
+        title = waiting[-1].order.provider_title
+        groups.append(
+            StuckGroup(provider, title, len(waiting), _sums(waiting), min(sent), max(sent))
+        )
+    return sorted(groups, key=lambda group: -group.count)
+
+
+def _sums(payments: Sequence[Transaction]) -> list[Money]:
+    """Return what these payments have asked for, by currency."""
+    minor: Counter[str] = Counter()
+    for payment in payments:
+        minor[payment.order.requested.currency] += payment.order.requested.minor
+    return [Money(sum_, currency) for currency, sum_ in sorted(minor.items())]
 
 
 @pages.get("/resolutions")

@@ -264,7 +264,7 @@ def test_a_payment_is_explained(data: Path) -> None:
 
     failed = " ".join(as_json("explain", LATE, "--data", data)["conclusions"])
     assert "The customer refused the payment." in failed
-    assert "no outcome yet" in failed
+    assert "The callback has no outcome yet: a gateway that serves this store sends it." in failed
     pending = " ".join(as_json("explain", WAITING, "--data", data)["conclusions"])
     assert "It is pending" in pending
 

@@ -102,3 +102,35 @@ async def test_what_needs_a_look_is_counted_and_listed(
     await sandbox.advance("24h")
     vera = await signed_in("vera")
     assert ">dumb</a>" not in (await vera.get("/payments?look=1")).body.decode()
+
+
+@pytest.mark.spec("S6")
+async def test_a_stuck_payment_says_since_when_and_what_to_do(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    reference = await payment(sandbox, "late", NEVER)
+    sam, vera = await signed_in("sam"), await signed_in("vera")
+    assert "Nobody knows" not in await shown(sam, f"/payments/{reference}")
+    for _ in range(2):
+        await sandbox.advance("15m")
+    await sandbox.advance("91m")
+
+    sam, vera = await signed_in("sam"), await signed_in("vera")
+    page = await shown(sam, f"/payments/{reference}")
+    assert re.search(
+        r"Nobody knows for 2 h \d min whether it was paid\. Asked (once|\d+ times), "
+        r"last at \d\d:\d\d UTC\. Next at \d\d:\d\d UTC\. Do not let the payer pay again\. "
+        r"Look \w+ up in the portal of Sandbox, then end it by hand\. End it by hand",
+        page,
+    )
+    assert b'href="#end-by-hand"' not in (await vera.get(f"/payments/{reference}")).body
+
+
+async def test_stuck_payments_are_summed_and_grouped_by_provider(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    for name, value in (("late-1", 100), ("late-2", 250)):
+        await payment(sandbox, name, NEVER, amount={"value": value, "currency": "KES"})
+    await sandbox.advance("2h")
+    page = await shown(await signed_in("vera"), "/stuck")
+    assert "KES 350.00 unknown Sandbox (sandbox) : 2, KES 350.00, " in page

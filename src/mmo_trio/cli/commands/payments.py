@@ -289,9 +289,10 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
     print_list(columns, rows, entries)
     if found:
         print_status("`mmo explain REFERENCE` has a text to send to the merchant.")
+    if any(each.reported is Status.SUCCESS for each in found):
         print_status(
             "`mmo tx reverse REFERENCE` asks money back that was paid after its merchant was told "
-            "of a failure."
+            "of a failure, where the operator takes that; it says so where not."
         )
 
 
