@@ -155,16 +155,16 @@ def test_a_listener_proposes_a_change_and_another_applies_it(
         abe.expect(
             "Proposed",
             "ann",
-            "Apply the change",
             "Reject",
             "What changes",
             "Setting",
             "Before",
             "After",
+            "Apply: ",
         )
         abe.expect("What the requests of", "Back-test", "Accepted")
         abe.check()
-        abe.press("button", "Apply the change")
+        abe.press("button", "Apply: ")
         abe.expect(f"Change {number} of Demo", "applied", "Applied", "abe")
         abe.check()
         abe.write("Why", "the campaign is over")

@@ -43,6 +43,7 @@ from mmo_trio.console.sessions import (
     page_path,
 )
 from mmo_trio.console.views import (
+    SUSPENSE_ADVICE,
     TYPE_TEXTS,
     describe_suspense,
     format_day,
@@ -116,6 +117,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         Permission=Permission,
         MASKED=MASKED,
         TYPE_TEXTS=TYPE_TEXTS,
+        SUSPENSE_ADVICE=SUSPENSE_ADVICE,
         is_sandbox=context.is_sandbox,
         simulated_providers=context.simulated_providers,
         marks_simulated=_marks_simulated(context),

@@ -28,7 +28,7 @@ from mmo_trio.admin.change_control import (
 from mmo_trio.brands.description import method_name
 from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand_form, edit_brand
 from mmo_trio.console.context import console
-from mmo_trio.console.differences import show_differences
+from mmo_trio.console.differences import show_differences, summarize
 from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
@@ -339,10 +339,12 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     number = context.now() // DAY - (day == "yesterday")
     tested = await _changes().back_test(change, number)
     record = await context.store.brand_record(change.after.id)
+    differences = show_differences(change.before, change.after)
     return await render_template(
         "configuration/change.html",
         change=change,
-        differences=show_differences(change.before, change.after),
+        differences=differences,
+        summary=summarize(differences),
         day=day,
         begin=Instant(number * DAY),
         tested=tested,

@@ -57,6 +57,25 @@ def show_differences(before: Brand, after: Brand) -> list[tuple[str, list[ShownD
     return list(groups.items())
 
 
+def summarize(groups: Sequence[tuple[str, Sequence[ShownDifference]]]) -> str:
+    """Return what changes in a few words, `Max KES 250,000.00 → 2,500,000.00`; of several settings
+    how many they are."""
+    differences = [each for _, group in groups for each in group]
+    if len(differences) != 1:
+        return f"{len(differences)} changes"
+    [each] = differences
+    if each.members:
+        return f"{each.setting}, {_members_words(each.members)}"
+    texts = ["none" if value is None else value.text for value in (each.before, each.after)]
+    currency = each.setting.rpartition(" ")[2]
+    before, after = (text.removeprefix(f"{currency} ") for text in texts)
+    return f"{each.setting} {before} → {after}"
+
+
+def _members_words(members: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {what}" for name, what in members if what)
+
+
 def _setting_words(place: str) -> str:
     """Return a place in the file in the words of the form: `limits.KES.max` is `Max KES`."""
     table, *names = place.split(".")

@@ -59,9 +59,11 @@ from mmo_trio.console.parameters import (
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
 from mmo_trio.console.views import (
+    MAIN_FIELDS,
     TYPE_TEXTS,
     format_words,
     list_payment_fields,
+    list_phases,
     show_event,
     tell_story,
     to_reading_text,
@@ -456,11 +458,14 @@ async def show_payment(reference: str) -> str:
         store, transaction, history.suspense, history.callbacks, history.reversals
     )
     left = money_left(transaction, history.suspense, history.reversals)
+    fields = list_payment_fields(transaction, mask)
+    entries = timeline(history, with_free_text=mask.can_see_personal_data)
     return await render_template(
         "payment.html",
         payment=transaction,
         concerns=(await show_concerns([transaction])).get(transaction.reference, ()),
-        fields=list_payment_fields(transaction, mask),
+        main_fields=[each for each in fields if each[0] in MAIN_FIELDS],
+        fields=[each for each in fields if each[0] not in MAIN_FIELDS],
         order=transaction.order,
         api_object=indent_json(transaction_object(transaction).decode())
         if mask.can_see_personal_data
@@ -469,11 +474,8 @@ async def show_payment(reference: str) -> str:
         stuck_text=describe_stuck(history, now=console().gateway_time()),
         conclusions=[mask.text(to_reading_text(each)) for each in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),
-        story=tell_story(
-            timeline(history, with_free_text=mask.can_see_personal_data),
-            mask,
-            console().provider_titles,
-        ),
+        story=tell_story(entries, mask, console().provider_titles),
+        phases=list_phases(entries),
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,

@@ -83,10 +83,27 @@ def _utc(at: Instant | None) -> str:
     return "" if at is None else f"{format_utc_seconds(at)} UTC"
 
 
+def _later_on(at: Instant | None, day: Instant) -> str:
+    """Return a time in UTC, with its date where that is another than the one of this day."""
+    if at is None:
+        return ""
+    return f"{format_time(at)} UTC" if format_day(at) == format_day(day) else _utc(at)
+
+
+MAIN_FIELDS = frozenset(
+    {
+        *("Simulated", "Number", "First name", "Last name", "Settled", "Fee", "Provider's receipt"),
+        *("Created", "Expires", "Completed", "Reason of failure", "Meaning"),
+    }
+)
+"""The members that a payment's page shows at once, beside its head; a click shows the others."""
+
+
 def list_payment_fields(
     transaction: Transaction, mask: PersonalDataMask
 ) -> Sequence[tuple[str, str]]:
-    """Return the names and values of a payment's members; absent ones are left out."""
+    """Return the names and values of a payment's members; absent ones are left out, and the date
+    stands once where it is the same."""
     order, progress = transaction.order, transaction.progress
     data, party = progress.provider_data, order.party
     has_ended = progress.stage.is_terminal
@@ -113,10 +130,15 @@ def list_payment_fields(
         ("Created", _utc(order.created_at)),
         (
             "Sent to the provider",
-            _utc(progress.submitted_at and order.to_utc(progress.submitted_at)),
+            _later_on(
+                progress.submitted_at and order.to_utc(progress.submitted_at), order.created_at
+            ),
         ),
-        ("Expires", "" if has_ended else _utc(order.to_utc(order.expires_at))),
-        ("Completed", _utc(progress.completed_at)),
+        (
+            "Expires",
+            "" if has_ended else _later_on(order.to_utc(order.expires_at), order.created_at),
+        ),
+        ("Completed", _later_on(progress.completed_at, order.created_at)),
         ("Result by", progress.completion_source),
         ("Reason of failure", format_words(progress.error_code)),
         ("Meaning", progress.error_message),
@@ -135,6 +157,40 @@ def list_payment_fields(
 
 def _provider_error_text(code: str | None, message: str | None, mask: PersonalDataMask) -> str:
     return " ".join(each for each in (code and mask.text(code), mask.free_text(message)) if each)
+
+
+_ASK_WHICH_IS_RIGHT = "Ask the provider which result is right, then tell the merchant."
+_LOOK_RECEIPT_UP = (
+    "Look the receipt up in the provider's portal: until it is there, nothing has been paid."
+)
+_LOOK_PAYMENT_UP = "Look the payment up in the provider's portal: it may have been paid."
+
+SUSPENSE_ADVICE: Mapping[SuspenseReason, str] = {
+    SuspenseReason.LATE_RESULT: _ASK_WHICH_IS_RIGHT,
+    SuspenseReason.CONFLICTING_RESULT: _ASK_WHICH_IS_RIGHT,
+    SuspenseReason.REPEATED_RESULT: "It says the same once more: nothing is to do but to close it.",
+    SuspenseReason.UNKNOWN_TRANSACTION: (
+        "Ask the provider which payment it means, and whether money has moved."
+    ),
+    SuspenseReason.WRONG_PROVIDER: "Ask the provider how it knows a payment of another one.",
+    SuspenseReason.WRONG_CURRENCY: "Ask the provider which currency has moved.",
+    SuspenseReason.UNMATCHED_DEPOSIT: (
+        "Ask the provider who has paid it, then find out for which merchant it was meant."
+    ),
+    SuspenseReason.CONFLICTING_DEPOSIT: (
+        "Compare it with the payment: the money may have come twice. Tell the merchant."
+    ),
+    SuspenseReason.UNCONFIRMED_DEPOSIT: _LOOK_RECEIPT_UP,
+    SuspenseReason.AMOUNT_DIFFERS: "Ask the merchant whether this amount is for the payment.",
+    SuspenseReason.UNCONFIRMED_RECEIPT: _LOOK_RECEIPT_UP,
+    SuspenseReason.UNPROVED_SUCCESS: _LOOK_PAYMENT_UP,
+    SuspenseReason.UNANSWERED_QUESTION: _LOOK_PAYMENT_UP,
+    SuspenseReason.UNSUPPORTED_CURRENCY: "Ask the provider why it sends this currency.",
+    SuspenseReason.SETTLED_LESS: "Ask the provider where the rest is, and tell the merchant.",
+    SuspenseReason.SETTLED_MORE: "Ask the provider whose money the rest is, and tell the merchant.",
+    SuspenseReason.UNREADABLE: "Read what was reported, and ask the provider what it means.",
+}
+"""What to do about an entry, by its reason."""
 
 
 _REPORT_TEXTS = {"hint": "no result", "unmatched": "a payment that fits none"}
@@ -164,7 +220,8 @@ class StoryStep:
     actor: str
     text: str
     gap: str
-    """The time since the step before, such as `+1.2 s`; empty for the first, and below a second."""
+    """The time since the step before, such as `+0.20 s`; empty for the first, and where it is
+    none."""
     end: str
     """The end that the payment has reached by it, `succeeded` or `failed`; empty elsewhere."""
     times: int
@@ -189,7 +246,7 @@ def tell_story(
                 _TONES.get(icon, ""),
                 actor_name(each.actor, provider_titles),
                 mask.text(to_reading_text(each.title)),
-                f"+{format_span(gap)}" if gap >= SECOND else "",
+                f"+{format_span(gap)}" if gap >= SHOWN_SPAN else "",
                 each.stages[1] if each.stages is not None and each.stages[1] in _ENDS else "",
                 each.times,
                 json.dumps(members, indent=2, ensure_ascii=False) if members else "",
@@ -197,6 +254,54 @@ def tell_story(
         )
         before = each.last_at or each.at
     return steps
+
+
+SHOWN_SPAN = Span(SECOND // 100)
+"""The shortest time that is written."""
+
+
+@frozen
+class Phase:
+    """Describes a part of a payment's life, as a part of a bar."""
+
+    name: str
+    span: str
+    """How long it took, such as `12 s`."""
+    look: str
+    """The class of its colour, none of which says that something went wrong."""
+    begin: float
+    """Where it begins on the bar, in hundredths of the whole."""
+    width: float
+
+
+def list_phases(entries: Sequence[TimelineEntry]) -> list[Phase]:
+    """Return where the time of a payment went, from its request to its callback: with us, until the
+    provider had it, until its result, and until the merchant knew. Empty before its end."""
+    ends = [each for each in entries if each.stages is not None and each.stages[1] in _ENDS]
+    sent = [each for each in entries if each.kind == "BeginSubmission"]
+    if not ends or not sent or not entries:
+        return []
+    ended_at = ends[0].at
+    accepted = [each.at for each in entries if each.kind == "ProviderAccepted"]
+    called_back = [each.at for each in entries if each.kind == "CallbackConcluded"]
+    marks = [
+        ("before it was sent", "c4", entries[0].at, sent[-1].at),
+        ("until the provider had it", "c2", sent[-1].at, min(accepted, default=sent[-1].at)),
+        ("PIN and result", "c1", max(sent[-1].at, min(accepted, default=sent[-1].at)), ended_at),
+        ("callback", "dim", ended_at, max(called_back, default=ended_at)),
+    ]
+
+    spans = [max(0, elapsed(begin, end)) for _, _, begin, end in marks]
+    whole = sum(spans)
+    if not whole:
+        return []
+    phases, begin = [], 0.0
+    for (name, look, *_), span in zip(marks, spans, strict=True):
+        width = 100 * span / whole
+        if span >= SHOWN_SPAN:
+            phases.append(Phase(name, format_span(Span(span)), look, begin, width))
+        begin += width
+    return phases
 
 
 def _icon(entry: TimelineEntry) -> str:

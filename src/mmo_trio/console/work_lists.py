@@ -267,10 +267,16 @@ async def close_suspense(id: int) -> Response:
 @pages.get("/callbacks")
 async def callbacks() -> str:
     """List the callbacks that failed. Nothing here sends a callback again (K3)."""
-    admin, brand = console().store.admin, query_argument("brand")
-    page = await read_page(partial(admin.failed_callbacks, brand=brand), lambda row: row[0])
+    store, brand = console().store, query_argument("brand")
+    read = partial(store.admin.failed_callbacks, brand=brand)
+    page = await read_page(read, lambda row: row[0])
+    payments = await store.transactions([each.gateway_reference for _, each in page.rows])
     return await render_template(
-        "callbacks.html", page=page, brand=brand, brand_options=await list_brand_options()
+        "callbacks.html",
+        page=page,
+        payments=payments,
+        brand=brand,
+        brand_options=await list_brand_options(),
     )
 
 
@@ -282,9 +288,17 @@ async def audit() -> str:
     admin = console().store.admin
     actor, about = query_argument("actor"), query_argument("about")
     subject = about if about is None or ":" in about else about.replace(" ", ":", 1)
-    read = partial(admin.audit, actor=actor and parse_actor(actor), about=subject)
+    only_changes = query_argument("show") == "changes"
+    read = partial(
+        admin.audit,
+        actor=actor and parse_actor(actor),
+        about=subject,
+        only_changes=only_changes,
+    )
     page = await read_page(read, lambda row: row.number)
-    if actor is None and about is None:
+    if actor is None and about is None and not only_changes:
         page = evolve(page, total=(await admin.audit_head()).number)
     rows = [(each, show_event(each, current_user().mask)) for each in page.rows]
-    return await render_template("audit.html", page=page, rows=rows, actor=actor, about=about)
+    return await render_template(
+        "audit.html", page=page, rows=rows, actor=actor, about=about, only_changes=only_changes
+    )

@@ -11,6 +11,7 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
+from mmo_trio.console.views import SUSPENSE_ADVICE
 from tests.runtime.console.conftest import SignedIn
 from tests.runtime.console.test_pages import shown
 from tests.runtime.console.test_payments import ended, made
@@ -134,3 +135,21 @@ async def test_stuck_payments_are_summed_and_grouped_by_provider(
     await sandbox.advance("2h")
     page = await shown(await signed_in("vera"), "/stuck")
     assert "KES 350.00 unknown Sandbox (sandbox) : 2, KES 350.00, " in page
+
+
+async def test_lists_of_work_name_the_merchants_reference_and_what_to_do(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    reference = await payment(sandbox, "order-7", resultUrl="https://127.0.0.1:9/no")
+    await ended(sandbox, reference)
+    await report(sandbox, reference, SuspenseReason.LATE_RESULT)
+    sam = await signed_in("sam")
+    for path in ("/suspense", "/callbacks"):
+        page = (await sam.get(path)).body.decode()
+        assert f'href="/payments/{reference}" title="{reference}">order-7</a>' in page, path
+    assert "Ask the provider which result is right" in await shown(sam, "/suspense")
+
+
+@pytest.mark.parametrize("reason", SuspenseReason)
+def test_each_reason_of_the_suspense_book_says_what_to_do(reason: SuspenseReason) -> None:
+    assert SUSPENSE_ADVICE[reason].endswith(".")

@@ -12,7 +12,13 @@ from mmo_sansio.testing import a_brand
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation
 from mmo_sansio.values.money import Money
 from mmo_trio.brands.description import brand_differences
-from mmo_trio.console.differences import WHOLE_BRAND, MarkedText, ShownDifference, show_differences
+from mmo_trio.console.differences import (
+    WHOLE_BRAND,
+    MarkedText,
+    ShownDifference,
+    show_differences,
+    summarize,
+)
 
 
 def a_method(
@@ -94,3 +100,11 @@ def test_a_method_that_goes_has_nothing_after() -> None:
     [most] = [each.before for each in some if each.setting == "Max KES"]
     assert most is not None
     assert most.text == "KES 150,000.00"
+
+
+def test_what_is_applied_is_said_in_a_few_words() -> None:
+    before = with_methods(a_method("m", most="250000.00"))
+    after = with_methods(a_method("m", most="2500000.00"))
+    one = show_differences(before, after)
+    assert summarize(one) == "Max KES 250,000.00 → 2,500,000.00"
+    assert summarize([*one, *one]) == "2 changes"

@@ -157,6 +157,24 @@ async def test_the_audit_log_is_paged_both_ways_and_filtered(
     assert "No event here" in await shown(ada, "/audit?actor=user:nobody")
 
 
+async def test_the_audit_log_shows_only_changes_on_demand(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    ada = await signed_in("ada")
+    await ada.post("/providers/sandbox/disable", reason="out of order")
+    await ada.post("/providers/sandbox/enable")
+    assert "signed in" in await shown(ada, "/audit")
+    changes = await shown(ada, "/audit?show=changes")
+    assert "provider closed" in changes
+    assert "signed in" not in changes
+    assert re.search(r"\w+day, \d+ \w+ \d{4} 3 \d\d:\d\d:\d\d ada provider opened", changes)
+
+
+async def test_what_is_no_page_says_so_in_its_heading(signed_in: SignedIn) -> None:
+    page = (await (await signed_in("vera")).get("/nothing")).body.decode()
+    assert "<h1>There is no such page</h1>" in page
+
+
 async def test_changes_of_a_brand_are_paged(sandbox: Running, signed_in: SignedIn) -> None:
     vera = await signed_in("vera")
     assert "Nothing waits for a decision" in await shown(vera, "/configuration?brand=demo")

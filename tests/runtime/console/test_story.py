@@ -17,6 +17,7 @@ from mmo_trio.console.views import (
     actor_name,
     describe_suspense,
     format_words,
+    list_phases,
     parse_actor,
     tell_story,
     to_reading_text,
@@ -71,10 +72,38 @@ def test_steps_have_an_icon_an_actor_and_the_time_since_the_step_before() -> Non
     ]
     asked, routed, has, failed = tell_story(entries, SEEING, {"momo": "MoMo"})
     assert (asked.actor, asked.icon, asked.gap, asked.end) == ("Merchant", "shop", "", "")
-    assert routed.gap == "", "less than a second says nothing"
+    assert routed.gap == "", "no time says nothing"
     assert (has.actor, has.gap, has.times) == ("MoMo", "+1.0 s", 3)
     assert (failed.icon, failed.tone, failed.gap) == ("cross", "bad", "+2.0 s")
     assert json.loads(failed.members) == {"nativeCode": "E7"}
+
+
+def test_a_bar_says_where_the_time_went() -> None:
+    def entry(at_s: float, kind: str, stages: tuple[str, str] | None = None) -> TimelineEntry:
+        return TimelineEntry(Instant(round(at_s * SECOND)), "x", "x", kind, stages)
+
+    life = [
+        entry(0, "CreatePayment", ("nothing", Stage.CREATED)),
+        entry(1, "BeginSubmission"),
+        entry(3, "ProviderAccepted"),
+        entry(9, "ProviderSucceeded", (Stage.AWAITING_RESULT, Stage.SUCCEEDED)),
+        entry(10, "CallbackConcluded"),
+    ]
+    phases = list_phases(life)
+    assert [(each.name, each.span, each.begin, each.width) for each in phases] == [
+        ("before it was sent", "1.0 s", 0, 10),
+        ("until the provider had it", "2.0 s", 10, 20),
+        ("PIN and result", "6.0 s", 30, 60),
+        ("callback", "1.0 s", 90, 10),
+    ]
+    assert list_phases(life[:3]) == []
+    straight = list_phases([life[1], life[3]])
+    assert [(each.name, each.width) for each in straight] == [("PIN and result", 100)]
+
+
+def test_steps_within_a_second_say_how_long_they_took() -> None:
+    steps = [TimelineEntry(Instant(at * SECOND // 10), "x", "x") for at in (0, 2, 2)]
+    assert [each.gap for each in tell_story(steps, SEEING, {})] == ["", "+0.20 s", ""]
 
 
 def test_names_are_for_people() -> None:

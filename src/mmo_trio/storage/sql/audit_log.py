@@ -17,6 +17,10 @@ from mmo_trio.storage.sql.statements import (
     values_of,
 )
 
+_IS_CHANGE = "act NOT IN ('personal_data_viewed', 'signed_in', 'signed_out', 'sign_in_failed')"
+"""What the index `audit_changes` says in the same words: that nobody has only looked, or come and
+gone."""
+
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id, mac"
 
 
@@ -40,11 +44,14 @@ def audit(
     after: int | None = None,
     about: str | None = None,
     actor: str | None = None,
+    only_changes: bool = False,
     limit: int = 50,
 ) -> SqlQuery[Sequence[AuditRow]]:
     """Return rows of the audit log, the newest first: those below a number, or those next above
-    one."""
+    one; of all, or of those that have changed something."""
     where = Where().and_("number < ?", before).and_("number > ?", after)
+    if only_changes:
+        where.and_(_IS_CHANGE)
     where.and_("about = ?", about).and_("actor = ?", actor)
     text = f"SELECT {_AUDIT_COLUMNS} FROM audit {where}"
     return select_newest(_parse_audit_row, text, "number", *where.values, after=after, limit=limit)

@@ -283,6 +283,8 @@ CREATE TABLE audit (
 
 CREATE INDEX audit_by_subject ON audit (about, number);
 CREATE INDEX audit_by_actor ON audit (actor, number);
+CREATE INDEX audit_changes ON audit (number)
+    WHERE act NOT IN ('personal_data_viewed', 'signed_in', 'signed_out', 'sign_in_failed');
 
 CREATE TABLE audit_head (number INTEGER NOT NULL, hash TEXT NOT NULL) STRICT;
 
