@@ -25,6 +25,7 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import (
     DAY,
     HOUR,
+    MINUTE,
     SECOND,
     Instant,
     MonotonicInstant,
@@ -32,9 +33,12 @@ from mmo_sansio.values.clock import (
     earlier,
     later,
 )
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import BrandLimits, Limits, Operation, Stage, Status, Type
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import AMOUNT_MAX, Money, to_money
 from mmo_trio.storage.interface.admin_types import (
+    COUNTED_MINOR_MAX,
+    QUARTER_HOUR,
     AttentionTimes,
     AuditEvent,
     AuditKey,
@@ -47,7 +51,9 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
     PaymentFilter,
     PaymentPage,
+    PaymentSum,
     PaymentTotals,
+    ProviderCount,
     Role,
     SecondFactor,
     SignInAttempt,
@@ -449,6 +455,46 @@ async def check_payment_counts(open_store: OpenStore) -> None:
         }
         [methods, *_] = await admin.count_payments(both, by=CountDimension.METHOD)
         assert methods.key == "mobile_ke"
+
+
+async def check_payment_sums(open_store: OpenStore) -> None:
+    """The money of payments is added up by currency and by what became of it, however large, and
+    the payments of each provider by quarters of an hour."""
+    hour = earlier(NOON, Span(NOON % HOUR))
+    [method] = creation(0).brand.methods
+    bounds = {"KES": evolve(method.limits["KES"], maximum=to_money(AMOUNT_MAX, "KES"))}
+    boundless = evolve(creation(0).brand, methods=(evolve(method, limits=bounds),))
+    large = [
+        evolve(creation(n), brand=boundless, draft=evolve(creation(n).draft, amount=AMOUNT_MAX))
+        for n in range(95)
+    ]
+    async with open_store() as store:
+        await submit_batch(store, *((each, hour) for each in large))
+        begun = [BeginSubmission(reference(n)) for n in range(95)]
+        await submit_batch(store, *((each, later(hour, SECOND)) for each in begun))
+        for numbers in (range(4), range(4, 94)):
+            at = later(hour, Span(20 * MINUTE))
+            await submit_batch(store, *((succeeded(n), at) for n in numbers))
+        await submit_batch(store, (failed(94), later(hour, Span(40 * MINUTE))))
+
+        query = CountQuery(HOUR, hour, later(hour, HOUR))
+        for by, key in ((CountDimension.BRAND, "acme"), (None, str(hour))):
+            sums = {each.error_code: each for each in await store.admin.sum_payments(query, by=by)}
+            assert sums.keys() == {None, ErrorCode.USER_CANCELLED}
+            paid = sums[None]
+            assert (paid.key, paid.type, paid.currency) == (key, Type.PAYIN, "KES")
+            assert paid.count == 94
+            assert min(paid.minor, COUNTED_MINOR_MAX) == COUNTED_MINOR_MAX
+            assert sums[ErrorCode.USER_CANCELLED] == PaymentSum(
+                key, Type.PAYIN, "KES", ErrorCode.USER_CANCELLED, 1, 10**17
+            )
+        provider = creation(0).brand.methods[0].provider
+        quarters = await store.admin.provider_quarters(hour, later(hour, HOUR))
+        assert list(quarters) == [
+            ProviderCount(provider, later(hour, QUARTER_HOUR), 94, 0),
+            ProviderCount(provider, later(hour, Span(2 * QUARTER_HOUR)), 0, 1),
+        ]
+        assert not await store.admin.provider_quarters(hour, later(hour, HOUR), is_simulated=True)
 
 
 async def check_simulated_counts(open_store: OpenStore) -> None:

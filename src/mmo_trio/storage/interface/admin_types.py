@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.values.clock import DAY, HOUR, Instant, Span
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Status, Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
@@ -302,8 +302,15 @@ class CountDimension(StrEnum):
     PROVIDER = "provider"
 
 
-COUNT_SPANS: Sequence[Span] = (HOUR, DAY)
-"""The lengths of time for which payments are counted, the shortest first; each divides the next."""
+QUARTER_HOUR: Final = Span(15 * MINUTE)
+
+COUNT_SPANS: Sequence[Span] = (QUARTER_HOUR, HOUR, DAY)
+"""The lengths of time for which payments are counted, the shortest first; each divides the next. A
+quarter of an hour is counted by brand, provider and status alone: many are read at once."""
+
+COUNTED_MINOR_MAX: Final = 9 * 10**18
+"""Minor units that a count adds up at most, so that it never has more than an integer of a database
+holds: ten payments of the largest amount have more."""
 
 LATENCY_BOUNDS_S: Sequence[int] = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
 """Upper bounds in seconds of the classes of latency, from creation to result; 0 stands for all
@@ -321,6 +328,31 @@ class PaymentCount:
     latency_s: int
     """Upper bound of its class of latency; 0 for those beyond all, and for `pending`."""
     count: int
+
+
+@frozen
+class PaymentSum:
+    """Adds up the money of payments of one kind that ended in one way."""
+
+    key: str
+    """As in `PaymentCount`."""
+    type: Type
+    currency: str
+    error_code: ErrorCode | None
+    """Why they failed; None: they succeeded."""
+    count: int
+    minor: int
+    """What was settled, in minor units of the currency; of failed payments what was asked for."""
+
+
+@frozen
+class ProviderCount:
+    """Counts the payments of one provider that ended in one quarter of an hour."""
+
+    provider: str
+    began_at: Instant
+    succeeded: int
+    failed: int
 
 
 @frozen

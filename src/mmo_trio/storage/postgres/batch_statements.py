@@ -216,9 +216,9 @@ _REOPEN_SUSPENSE = PreparedStatement("""
 
 _INSERT_COUNTS = InsertStatement("""
     INSERT INTO figure_deltas (began_at, brand, method, provider, is_simulated, status, latency_s,
-        times)
+        type, currency, error_code, times, minor)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::integer[],
-        %s::text[], %s::integer[], %s::integer[])
+        %s::text[], %s::integer[], %s::text[], %s::text[], %s::text[], %s::integer[], %s::bigint[])
 """)
 _UPSERT_USAGE = InsertStatement(
     UPSERT_USAGE.format(
@@ -371,8 +371,8 @@ def batch_statements(
         if limits:
             yield from tables.bind(_CHECK_USAGE, limits)
     if figures := batch_counts(effect):
-        counted = [(*key, times) for key, times in figures.items()]
-        yield from tables.bind(_INSERT_COUNTS, counted)
+        rows = [(*key, counted.times, counted.minor) for key, counted in figures.items()]
+        yield from tables.bind(_INSERT_COUNTS, rows)
 
 
 def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...]]:

@@ -12,10 +12,11 @@ from uuid import UUID
 import structlog
 
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier
-from mmo_trio.storage.interface.admin_types import COUNT_SPANS
+from mmo_trio.storage.interface.admin_types import COUNT_SPANS, COUNTED_MINOR_MAX, QUARTER_HOUR
 from mmo_trio.storage.postgres.commits import first_commit_id
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
+from mmo_trio.storage.sql.net_effect import FIGURE_KEY
 
 logger = structlog.get_logger(__name__)
 
@@ -37,18 +38,27 @@ _SELECT_NOW = """
         clock_timestamp() - make_interval(secs => %s)
 """
 
+_FULL_SPANS = [span for span in COUNT_SPANS if span != QUARTER_HOUR]
+
 _ROLL_UP_COUNTS = f"""
     WITH gone AS (
         DELETE FROM figure_deltas {{condition}} RETURNING *
     )
-    INSERT INTO figures (span, began_at, brand, method, provider, is_simulated, status, latency_s,
-        holder, times)
-    SELECT span, began_at - mod(began_at, span) AS at, brand, method, provider, is_simulated,
-        status, latency_s, 0, sum(times)
-    FROM gone CROSS JOIN unnest(ARRAY[{", ".join(map(str, COUNT_SPANS))}]::bigint[]) AS span
-    GROUP BY span, at, brand, method, provider, is_simulated, status, latency_s
-    ON CONFLICT (span, began_at, brand, method, provider, is_simulated, status, latency_s, holder)
-        DO UPDATE SET times = figures.times + excluded.times
+    INSERT INTO figures ({FIGURE_KEY}, holder, times, minor)
+    SELECT {FIGURE_KEY}, 0, sum(times), least(sum(minor), {COUNTED_MINOR_MAX})
+    FROM (
+        SELECT span, began_at - mod(began_at, span), brand, method, provider, is_simulated, status,
+            latency_s, type, currency, error_code, times, minor
+        FROM gone CROSS JOIN unnest(ARRAY[{", ".join(map(str, _FULL_SPANS))}]::bigint[]) AS span
+        UNION ALL
+        SELECT {QUARTER_HOUR}, began_at, brand, '', provider, is_simulated, status, 0, '', '', '',
+            times, minor
+        FROM gone
+    ) AS spread ({FIGURE_KEY}, times, minor)
+    GROUP BY {FIGURE_KEY}
+    ON CONFLICT ({FIGURE_KEY}, holder)
+        DO UPDATE SET times = figures.times + excluded.times,
+            minor = least(figures.minor, {COUNTED_MINOR_MAX} - excluded.minor) + excluded.minor
 """
 
 _KEEP_LATEST_STAMP = """

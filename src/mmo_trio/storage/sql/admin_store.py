@@ -154,6 +154,8 @@ class AdminStore:
     record_balances = _writing(monitoring.record_balances)
     backlog = _reading(monitoring.backlog)
     count_payments = _reading(monitoring.count_payments)
+    sum_payments = _reading(monitoring.sum_payments)
+    provider_quarters = _reading(monitoring.provider_quarters)
     breaker_changes = _reading(monitoring.breaker_changes)
 
     async def close_provider(self, closed: ClosedProvider) -> bool:

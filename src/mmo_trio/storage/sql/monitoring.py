@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import DAY, Instant
-from mmo_sansio.values.model import Status
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.storage.interface import admin_types
@@ -78,6 +79,65 @@ def count_payments(
     """Count by brand, method or provider over the whole time of the query, or by where each span
     begins. Few rows are added up: an hour of one method is one row for each class of latency."""
     key = "began_at" if by is None else by.value
+    where = _counted(query)
+    rows = yield from execute(
+        f"SELECT {key}, status, latency_s, CAST(sum(times) AS bigint) FROM counts {where}"
+        f" GROUP BY {key}, status, latency_s",
+        *where.values,
+    )
+    return [admin_types.PaymentCount(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
+
+
+def sum_payments(
+    query: admin_types.CountQuery, *, by: admin_types.CountDimension | None
+) -> SqlQuery[Sequence[admin_types.PaymentSum]]:
+    """Add up the money of payments that have ended, by brand, method or provider, or by where each
+    span begins. Money is added up in two parts, so that no sum exceeds an integer."""
+    key = "began_at" if by is None else by.value
+    where = _counted(query).and_("status <> ?", Status.PENDING.value)
+    rows = yield from execute(
+        f"SELECT {key}, type, currency, error_code, CAST(sum(times) AS bigint),"
+        f" CAST(sum(minor / {_PART}) AS bigint),"
+        f" CAST(sum(minor - minor / {_PART} * {_PART}) AS bigint)"
+        f" FROM counts {where} GROUP BY {key}, type, currency, error_code",
+        *where.values,
+    )
+    return [
+        admin_types.PaymentSum(
+            str(key),
+            Type(type),
+            currency,
+            ErrorCode(error_code) if error_code else None,
+            times,
+            millions * _PART + rest,
+        )
+        for key, type, currency, error_code, times, millions, rest in rows
+    ]
+
+
+_PART = 1_000_000
+
+
+def provider_quarters(
+    begin: Instant, end: Instant, *, is_simulated: bool | None = None
+) -> SqlQuery[Sequence[admin_types.ProviderCount]]:
+    """Count the payments of each provider that ended in [begin, end), by quarters of an hour."""
+    where = _counted(
+        admin_types.CountQuery(admin_types.QUARTER_HOUR, begin, end, is_simulated=is_simulated)
+    )
+    where.and_("status <> ?", Status.PENDING.value)
+    return select(
+        lambda row: admin_types.ProviderCount(row[0], Instant(row[1]), row[2], row[3]),
+        "SELECT provider, began_at,"
+        f" CAST(sum(CASE WHEN status = '{Status.SUCCESS.value}' THEN times ELSE 0 END) AS bigint),"
+        f" CAST(sum(CASE WHEN status = '{Status.FAILED.value}' THEN times ELSE 0 END) AS bigint)"
+        f" FROM counts {where} GROUP BY provider, began_at ORDER BY provider, began_at",
+        *where.values,
+    )
+
+
+def _counted(query: admin_types.CountQuery) -> Where:
+    """Return the conditions for the counts that a query selects."""
     where = Where().and_("span = ?", query.span)
     where.and_("began_at >= ?", query.begin).and_("began_at < ?", query.end)
     which = None if query.is_simulated is None else int(query.is_simulated)
@@ -85,12 +145,7 @@ def count_payments(
     if query.only is not None:
         dimension, value = query.only
         where.and_(f"{dimension.value} = ?", value)
-    rows = yield from execute(
-        f"SELECT {key}, status, latency_s, CAST(sum(times) AS bigint) FROM counts {where}"
-        f" GROUP BY {key}, status, latency_s",
-        *where.values,
-    )
-    return [admin_types.PaymentCount(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
+    return where
 
 
 def breakers(table: str) -> SqlQuery[Mapping[str, BreakerSnapshot]]:

@@ -5,28 +5,53 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import TypeAlias, assert_never
 
-from attrs import Factory, define, evolve
+from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.messages import changes
 from mmo_sansio.messages.intents import DurableIntent, IntentKey, PollProvider, merge_intents
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import DepositKey, UsageKey
 from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed
-from mmo_sansio.values.model import DepositClaim, Status, Transaction
+from mmo_sansio.values.model import DepositClaim, Order, Status, Transaction
 from mmo_sansio.values.reversals import Reversal
-from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
+from mmo_trio.storage.interface.admin_types import (
+    COUNT_SPANS,
+    COUNTED_MINOR_MAX,
+    LATENCY_BOUNDS_S,
+    QUARTER_HOUR,
+)
 
-FineKey: TypeAlias = tuple[Instant, str, str, str, int, str, int]
-"""The beginning of the shortest span, brand, method, provider, whether it is simulated, status and
-class of latency."""
+FineKey: TypeAlias = tuple[Instant, str, str, str, int, str, int, str, str, str]
+"""The beginning of the shortest span, brand, method, provider, whether it is simulated, status,
+class of latency, type, currency and error code."""
 
-CountKey: TypeAlias = tuple[Span, Instant, str, str, str, int, str, int]
+CountKey: TypeAlias = tuple[Span, Instant, str, str, str, int, str, int, str, str, str]
 """Span, and a FineKey whose beginning is that of the span."""
+
+FIGURE_KEY = (
+    "span, began_at, brand, method, provider, is_simulated, status, latency_s, type, currency, "
+    "error_code"
+)
+"""The columns of a CountKey, in its order."""
+
+
+@frozen
+class Counted:
+    """What is counted of payments."""
+
+    times: int
+    minor: int
+    """Their money in minor units; at most COUNTED_MINOR_MAX."""
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted(self.times + other.times, min(self.minor + other.minor, COUNTED_MINOR_MAX))
+
+
+NOTHING_COUNTED = Counted(0, 0)
 
 
 @define
@@ -190,38 +215,60 @@ def suspense_identity(recorded: changes.SuspenseRecorded) -> bytes:
     return sha256(json.dumps(parts).encode()).digest()
 
 
-def batch_counts(effect: NetEffect) -> dict[FineKey, int]:
+def batch_counts(effect: NetEffect) -> dict[FineKey, Counted]:
     """Count new payments by when they were created, and those that end by when they end, in the
     shortest spans."""
     advanced = (after for _, after in effect.advanced.values())
     created = effect.created.values()
-    counted = [(each.order, each.order.created_at, Status.PENDING, 0) for each in created]
-    for each in (*advanced, *created):
-        if (ended_at := each.progress.completed_at) is not None:
-            latency_s = latency_class(elapsed(each.order.created_at, ended_at))
-            counted.append((each.order, ended_at, each.status, latency_s))
-    return Counter(
-        (
-            Instant(at - at % COUNT_SPANS[0]),
-            order.brand,
-            order.method,
-            order.provider,
-            int(order.is_simulated),
-            status.value,
-            latency_s,
-        )
-        for order, at, status, latency_s in counted
+    counts: dict[FineKey, Counted] = {}
+
+    for payment in created:
+        asked = _count_key(payment.order, payment.order.created_at, Status.PENDING, 0, "")
+        _count(counts, asked, payment.order.requested.minor)
+
+    for payment in (*advanced, *created):
+        order, progress = payment.order, payment.progress
+        if progress.completed_at is not None:
+            latency_s = latency_class(elapsed(order.created_at, progress.completed_at))
+            ended = _count_key(
+                order, progress.completed_at, payment.status, latency_s, progress.error_code or ""
+            )
+            _count(counts, ended, (progress.final or order.requested).minor)
+    return counts
+
+
+def _count_key(
+    order: Order, at: Instant, status: Status, latency_s: int, error_code: str
+) -> FineKey:
+    return (
+        Instant(at - at % COUNT_SPANS[0]),
+        order.brand,
+        order.method,
+        order.provider,
+        int(order.is_simulated),
+        status.value,
+        latency_s,
+        order.type.value,
+        order.requested.currency,
+        str(error_code),
     )
 
 
-def sum_by_span(fine: dict[FineKey, int]) -> dict[CountKey, int]:
+def _count(counts: dict[FineKey, Counted], key: FineKey, minor: int) -> None:
+    counts[key] = counts.get(key, NOTHING_COUNTED) + Counted(1, minor)
+
+
+def sum_by_span(fine: dict[FineKey, Counted]) -> dict[CountKey, Counted]:
     """Add up counts of the shortest spans in spans of each length."""
-    counts: dict[CountKey, int] = {}
-    for fine_key, count in fine.items():
-        began_at = fine_key[0]
+    counts: dict[CountKey, Counted] = {}
+    for fine_key, counted in fine.items():
+        began_at, brand, _, provider, is_simulated, status, *_ = fine_key
         for span in COUNT_SPANS:
-            key: CountKey = (span, Instant(began_at - began_at % span), *fine_key[1:])
-            counts[key] = counts.get(key, 0) + count
+            began = Instant(began_at - began_at % span)
+            key: CountKey = (span, began, *fine_key[1:])
+            if span == QUARTER_HOUR:
+                key = (span, began, brand, "", provider, is_simulated, status, 0, "", "", "")
+            counts[key] = counts.get(key, NOTHING_COUNTED) + counted
     return counts
 
 

@@ -9,7 +9,8 @@ from typing import Final, assert_never
 
 from attrs import frozen
 
-from mmo_sansio.values.clock import HOUR, Instant, Span
+from mmo_sansio.values.clock import DAY, Instant, Span
+from mmo_trio.storage.interface.admin_types import COUNT_SPANS
 from mmo_trio.storage.interface.retention import COUNTED_MAX, AgedRows, RetentionDuty, RetentionStep
 from mmo_trio.storage.sql.masked_rows import (
     Forget,
@@ -29,6 +30,9 @@ from mmo_trio.storage.sql.statements import (
 )
 
 _LAST_RUN: Final = "last_run"
+
+_SPANS_OF_HOURS: Final = [span for span in COUNT_SPANS if span < DAY]
+"""The lengths of time whose counts become too old."""
 
 
 @frozen(kw_only=True)
@@ -141,7 +145,7 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
             where.and_("last_at < ?", before).and_("closed_at IS NOT NULL")
         case RetentionDuty.HOURLY_COUNTS:
             table, at = "figures", "began_at"
-            where.and_("span = ?", HOUR).and_("began_at < ?", before)
+            where.and_("span < ?", DAY).and_("began_at < ?", before)
     [(rows, first, last)] = yield from execute(
         f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT "
         f"?) AS aged",
@@ -163,16 +167,17 @@ def _remove_oldest(table: str, before: Instant, *, limit: int) -> SqlQuery[Reten
 
 
 def _remove_hourly_counts(before: Instant) -> SqlQuery[RetentionStep]:
-    """Remove the counts of the oldest hour."""
-    [(oldest,)] = yield from execute(
-        "SELECT min(began_at) FROM figures WHERE span = ? AND began_at < ?", HOUR, before
-    )
-    if oldest is None:
-        return RetentionStep(0, "", is_last=True)
-    rows = yield from execute(
-        "DELETE FROM figures WHERE span = ? AND began_at = ? RETURNING 1", HOUR, oldest
-    )
-    return RetentionStep(len(rows), "", is_last=False)
+    """Remove the counts of the oldest hour, or of its oldest quarter."""
+    for span in _SPANS_OF_HOURS:
+        [(oldest,)] = yield from execute(
+            "SELECT min(began_at) FROM figures WHERE span = ? AND began_at < ?", span, before
+        )
+        if oldest is not None:
+            rows = yield from execute(
+                "DELETE FROM figures WHERE span = ? AND began_at = ? RETURNING 1", span, oldest
+            )
+            return RetentionStep(len(rows), "", is_last=False)
+    return RetentionStep(0, "", is_last=True)
 
 
 def _remove_breaker_changes(before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:

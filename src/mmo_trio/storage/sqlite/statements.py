@@ -22,11 +22,11 @@ from mmo_sansio.messages.queries import AnyLookUp, LookUp
 from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Status, Transaction
-from mmo_trio.storage.interface.admin_types import BrandRecord
+from mmo_trio.storage.interface.admin_types import COUNTED_MINOR_MAX, BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql import serialization
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
-from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, sum_by_span
+from mmo_trio.storage.sql.net_effect import FIGURE_KEY, NetEffect, batch_counts, sum_by_span
 from mmo_trio.storage.sql.statements import Row
 
 ROWS_PER_STATEMENT: Final = 16
@@ -399,12 +399,11 @@ def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:
     if figures:
         _run_for_rows(
             connection,
-            "INSERT INTO figures"
-            " (span, began_at, brand, method, provider, is_simulated, status, latency_s, times)"
-            " {rows} ON CONFLICT"
-            " (span, began_at, brand, method, provider, is_simulated, status, latency_s)"
-            " DO UPDATE SET times = times + excluded.times",
-            [(*key, times) for key, times in figures.items()],
+            f"INSERT INTO figures ({FIGURE_KEY}, times, minor)"
+            f" {{rows}} ON CONFLICT ({FIGURE_KEY})"
+            " DO UPDATE SET times = times + excluded.times,"
+            f" minor = min(minor, {COUNTED_MINOR_MAX} - excluded.minor) + excluded.minor",
+            [(*key, counted.times, counted.minor) for key, counted in figures.items()],
         )
 
 

@@ -3,7 +3,7 @@ added up later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -71,7 +71,13 @@ async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll
                 query = CountQuery(span, Instant(0), LAST_INSTANT)
                 return set(await store.admin.count_payments(query, by=None))
 
+            async def read_sums() -> Sequence[Sequence[object]]:
+                query = CountQuery(HOUR, Instant(0), LAST_INSTANT)
+                quarters = await store.admin.provider_quarters(Instant(0), LAST_INSTANT)
+                return [await store.admin.sum_payments(query, by=None), quarters]
+
             before = {span: await counts(span) for span in (HOUR, DAY)}
+            sums_before = await read_sums()
             for found in before.values():
                 assert {(each.status, each.count) for each in found} == {
                     (Status.PENDING, 3),
@@ -84,8 +90,9 @@ async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll
                 await store.roll_up_counts()
                 await store.roll_up_counts()
                 connection.rollback()
-                assert connection.execute(rows).fetchone() == (6, 0)
+                assert connection.execute(rows).fetchone() == (9, 0)
             assert {span: await counts(span) for span in (HOUR, DAY)} == before
+            assert await read_sums() == sums_before
             await submit_batch(store, (creation(7), NOON))
             await store.roll_up_counts()
             assert {each.count for each in await counts(DAY) if each.status is Status.PENDING} == {

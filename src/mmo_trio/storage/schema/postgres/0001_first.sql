@@ -275,28 +275,37 @@ CREATE TABLE provider_balances (
 
 CREATE INDEX provider_balances_by_time ON provider_balances (at);
 
--- How many payments there were, for each span; see shared/payment_counts.py. Each holder has rows of its own, so that no
--- node waits for another.
+-- How many payments there were, and how much money in minor units, for each span; those of a quarter of an hour by
+-- brand, provider and status alone. Each holder has rows of its own, so that no node waits for another.
 CREATE TABLE figures (
     span bigint NOT NULL, began_at bigint NOT NULL, brand text NOT NULL, method text NOT NULL,
     provider text NOT NULL, is_simulated smallint NOT NULL, status text NOT NULL, latency_s integer NOT NULL,
-    holder bigint NOT NULL, times bigint NOT NULL,
-    PRIMARY KEY (span, began_at, brand, method, provider, is_simulated, status, latency_s, holder)
+    type text NOT NULL, currency text NOT NULL, error_code text NOT NULL,
+    holder bigint NOT NULL, times bigint NOT NULL, minor bigint NOT NULL,
+    PRIMARY KEY (span, began_at, brand, method, provider, is_simulated, status, latency_s, type, currency,
+        error_code, holder)
 ) WITH (fillfactor = 50);
 
 -- What commits have counted since it was added to `figures`: payments by the shortest span, in which each was created or
 -- ended. A commit only adds rows, so no commit waits for another.
 CREATE TABLE figure_deltas (
     began_at bigint NOT NULL, brand text NOT NULL, method text NOT NULL, provider text NOT NULL,
-    is_simulated smallint NOT NULL, status text NOT NULL, latency_s integer NOT NULL, times integer NOT NULL
+    is_simulated smallint NOT NULL, status text NOT NULL, latency_s integer NOT NULL, type text NOT NULL,
+    currency text NOT NULL, error_code text NOT NULL, times integer NOT NULL, minor bigint NOT NULL
 );
 
 -- The figures as they are now, for each span.
 CREATE VIEW counts AS
-    SELECT span, began_at, brand, method, provider, is_simulated, status, latency_s, times FROM figures
+    SELECT span, began_at, brand, method, provider, is_simulated, status, latency_s, type, currency, error_code,
+        times, minor
+    FROM figures
     UNION ALL
-    SELECT span, began_at - mod(began_at, span), brand, method, provider, is_simulated, status, latency_s, times
-    FROM figure_deltas CROSS JOIN (VALUES (3600000000), (86400000000)) AS spans (span);
+    SELECT span, began_at - mod(began_at, span), brand, method, provider, is_simulated, status, latency_s, type,
+        currency, error_code, times, minor
+    FROM figure_deltas CROSS JOIN (VALUES (3600000000), (86400000000)) AS spans (span)
+    UNION ALL
+    SELECT 900000000, began_at, brand, '', provider, is_simulated, status, 0, '', '', '', times, minor
+    FROM figure_deltas;
 
 -- People who may sign in at the console, and their browsers.
 CREATE TABLE console_users (

@@ -219,12 +219,15 @@ CREATE TABLE breaker_changes (
 
 CREATE INDEX breaker_changes_by_time ON breaker_changes (at);
 
--- How many payments there were, counted in the commit that makes or ends them; see shared/payment_counts.py.
+-- How many payments there were, and how much money in minor units, counted in the commit that makes or ends them; those
+-- of a quarter of an hour by brand, provider and status alone.
 CREATE TABLE figures (
     span INTEGER NOT NULL, began_at INTEGER NOT NULL, brand TEXT NOT NULL, method TEXT NOT NULL,
     provider TEXT NOT NULL, is_simulated INTEGER NOT NULL, status TEXT NOT NULL, latency_s INTEGER NOT NULL,
-    times INTEGER NOT NULL,
-    PRIMARY KEY (span, began_at, brand, method, provider, is_simulated, status, latency_s)
+    type TEXT NOT NULL, currency TEXT NOT NULL, error_code TEXT NOT NULL, times INTEGER NOT NULL,
+    minor INTEGER NOT NULL,
+    PRIMARY KEY (span, began_at, brand, method, provider, is_simulated, status, latency_s, type, currency,
+        error_code)
 ) STRICT, WITHOUT ROWID;
 
 -- People who may sign in at the console, and their browsers.
@@ -347,4 +350,6 @@ CREATE VIEW receipts AS
     SELECT provider_receipt AS receipt, brand, gateway_reference FROM transactions WHERE provider_receipt IS NOT NULL;
 
 CREATE VIEW counts AS
-    SELECT span, began_at, brand, method, provider, is_simulated, status, latency_s, times FROM figures;
+    SELECT span, began_at, brand, method, provider, is_simulated, status, latency_s, type, currency, error_code,
+        times, minor
+    FROM figures;
