@@ -613,6 +613,14 @@ class TestPayouts:
             Money(1000, "XOF"),
         )
 
+    @pytest.mark.spec("S6")
+    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
+    def test_a_search_that_finds_what_names_no_payment_says_nothing(self, type: Type) -> None:
+        nameless = a_session if type is Type.PAYIN else a_payout
+        found = {"GET /search": ok(results(nameless(client_reference=None)))}
+        later_on = Moment.at(later(START, DAY))
+        assert isinstance(polled(found, type, now=later_on), ProviderUnreachable)
+
     def test_what_is_processed_is_asked_after_by_its_id(self) -> None:
         for report in (submitted(ok(PAYOUT), Type.PAYOUT), about_payout(PAYOUT)):
             assert isinstance(report, ProviderAccepted)

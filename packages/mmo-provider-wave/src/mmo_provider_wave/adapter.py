@@ -353,9 +353,12 @@ class WaveProvider:
         return min(found, key=_rank, default=None)
 
     def _search(self, path: str, reference: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
-        """Return what Wave finds by our reference; what names another is left out."""
+        """Return what Wave finds by our reference; what names another is left out. What names none
+        may be ours: then nothing is certain."""
         question = self._question(f"{path}?client_reference={reference}", now=now)
         listed = parse_list((yield question), "result")
+        if not all(each.get("client_reference") for each in listed):
+            raise Unclear("Wave's answer lists what names no payment.")
         return [each for each in listed if each.get("client_reference") == reference]
 
     def _transactions(self, day: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
