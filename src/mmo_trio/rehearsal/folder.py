@@ -9,6 +9,7 @@ captures/, statements.toml
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -121,10 +122,15 @@ class RehearsalFolder:
         self._sending.unlink(missing_ok=True)
 
     def append(self, step: str, line: Mapping[str, Any]) -> None:
-        """Add an exchange to the recording of a step."""
+        """Add an exchange to the recording of a step; nothing of it where the disk is full. Raises
+        OSError."""
         file = os.open(self._recording(step), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(file, f"{json.dumps(line)}\n".encode())
+            known_bytes = os.fstat(file).st_size
+            text = f"{json.dumps(line)}\n".encode()
+            if os.write(file, text) < len(text):
+                os.ftruncate(file, known_bytes)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(file)
 

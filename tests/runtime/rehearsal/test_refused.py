@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,20 @@ async def test_what_was_cut_off_is_recorded_once_in_its_own_step(tmp_path: Path)
     folder.begin("payout", "R2", Instant(2))
     assert [each["number"] for each in folder.recorded("prompt")] == ["1.1"]
     assert folder.recorded("payout") == ()
+
+
+def test_a_full_disk_leaves_no_half_line_that_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RehearsalFolder(tmp_path)
+    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
+    folder.append("prompt", {"number": "1.1"})
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda file, text: write(file, text[:5]))
+        with suppress(OSError):
+            folder.append("prompt", {"number": "1.2"})
+    assert [each["number"] for each in folder.recorded("prompt")] == ["1.1"]
 
 
 def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
