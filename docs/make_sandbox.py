@@ -47,6 +47,12 @@ The simulated operator takes no fraction of a shilling, as M-Pesa does not: KES 
 `amount_out_of_range`. A scenario that the header names is played in any case, and with `sandbox.lenient = true`
 (`MMO_SANDBOX_LENIENT=true`) fractions are taken.
 
+## Whose account is behind a number
+
+With `MMO_GATEWAY_PAYEES_PER_MINUTE=600` in its environment the sandbox tells [payees](extensions.md#payees): every
+number is Jane Doe's. Of one that ends in 106 there is no account, 107 is barred, of 109 letters are masked, and about
+104 and 105 the operator does not answer.
+
 ## Time
 
 `mmo sandbox-clock advance 3d` moves the time of the sandbox, and everything that is due in between happens on the

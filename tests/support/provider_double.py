@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from attrs import Factory, define
 
@@ -15,7 +16,12 @@ from mmo_sansio.providers.common.interface import (
     SignIn,
     SignInFailed,
 )
-from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
+from mmo_sansio.providers.common.operations import (
+    DIRECT_PAYOUT,
+    OperationKey,
+    ProviderOperation,
+)
+from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.values.clock import MINUTE, Moment, Span, later
 from mmo_sansio.values.model import Transaction
 
@@ -60,3 +66,19 @@ class ScriptedProvider:
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return HttpResponse(200, (), b"taken" if accepted else b"refused")
+
+
+def _open_silent(
+    name: str, title: str, options: Mapping[str, Any], context: AdapterContext
+) -> ScriptedProvider:
+    payout = ProviderOperation(
+        is_idempotent=True,
+        can_be_polled=True,
+        not_found_is_final_after=MINUTE,
+        poll_intervals=(MINUTE,),
+    )
+    return ScriptedProvider(name, title, operations={DIRECT_PAYOUT: payout})
+
+
+SILENT = ProviderKind("Silent Money", _open_silent, (), ())
+"""Pays out, and tells nothing of payees."""

@@ -356,7 +356,7 @@ def build_workers(foundation: Foundation) -> Workers:
         channel_owner=channel_owner,
         qr_codes=qr_codes,
         account_checks=account_checks,
-        payees=_payee_questions(foundation, account_checks),
+        payees=_payee_questions(foundation, account_checks, simulated_operator),
         float_monitor=float_monitor,
         recorder=AccountRecorder(
             resources.store.admin,
@@ -515,9 +515,13 @@ def _provider_worker(
     )
 
 
-def _payee_questions(foundation: Foundation, checks: AccountChecks) -> PayeeQuestions:
-    opened = foundation.accounts.operator_accounts
-    providers = {
+def _payee_questions(
+    foundation: Foundation,
+    checks: AccountChecks,
+    simulated_operator: SandboxOperatorWorker | None,
+) -> PayeeQuestions:
+    opened, sandbox = foundation.accounts.operator_accounts, foundation.accounts.sandbox
+    providers: dict[str, NamesPayees] = {
         name: each.provider
         for name, each in opened.items()
         if isinstance(each.adapter, NamesPayees)
@@ -525,6 +529,9 @@ def _payee_questions(foundation: Foundation, checks: AccountChecks) -> PayeeQues
     questions: dict[str, SendRequest] = {
         name: partial(checks.ask_about_payee, name) for name in providers
     }
+    if sandbox is not None and simulated_operator is not None:
+        providers[sandbox.name] = sandbox
+        questions[sandbox.name] = simulated_operator.exchange
     now = foundation.resources.clock.moment
     return PayeeQuestions(providers, questions.__getitem__, now)
 

@@ -20,6 +20,7 @@ from mmo_trio.settings.providers import provider_variable
 from tests.support.airtel_account import PAYER, a_simulator, options
 from tests.support.operator_gateway import RunningSimulator, run_simulator
 from tests.support.pay_rolls import KEY, pay, payments_of, write
+from tests.support.provider_double import SILENT
 from tests.support.sandbox_gateway import serving
 
 BRANDS = f"""
@@ -36,13 +37,14 @@ flows = ["direct/payout"]
 limits.UGX = {{ min = "10", max = "150000" }}
 
 [[brand.method]]
-key = "mpesa_ke"
-provider = "sandbox"
+key = "silent"
+provider = "silent"
 country = "KE"
 flows = ["direct/payout"]
 limits.KES = {{ min = "10", max = "150000" }}
 """
 HEADINGS = "msisdn,amount,currency,country,method,merchantReference,firstName,lastName"
+KINDS = {"silent": SILENT}
 SETTINGS = 'result_url = "https://localhost:9/results"\nname = "2026-11"\n'
 NUMBER = f"256{PAYER}"
 OTHER = "256752000001"
@@ -65,7 +67,7 @@ async def airtel() -> AsyncIterator[RunningSimulator]:
 def environment(airtel: RunningSimulator, per_minute: int | None = 6_000) -> dict[str, str]:
     account: dict[str, Any] = {"kind": "airtel_money", **options(airtel.origin)}
     settings = {provider_variable("airtel", key): str(value) for key, value in account.items()}
-    settings[provider_variable("sandbox", "kind")] = "sandbox"
+    settings[provider_variable("silent", "kind")] = "silent"
     if per_minute is not None:
         settings["MMO_GATEWAY_PAYEES_PER_MINUTE"] = str(per_minute)
     return settings
@@ -97,14 +99,18 @@ async def test_each_name_is_printed_beside_that_of_the_file_and_nothing_is_sent(
         f"{NUMBER},30,UGX,UG,airtel,b,John,Roe",
         "256752999999,40,UGX,UG,airtel,c,Mary,Moe",
         f"{OTHER},50,UGX,UG,airtel,d,,",
-        "254712345001,60,KES,KE,mpesa_ke,e,Ada,Odhiambo",
-        "254712345002,70,KES,KE,mpesa_ke,f,Ben,Odhiambo",
+        "254712345001,60,KES,KE,silent,e,Ada,Odhiambo",
+        "254712345002,70,KES,KE,silent,f,Ben,Odhiambo",
         headings=HEADINGS,
     )
     gateway_directory = file.parent / "gateway"
     gateway_directory.mkdir()
     async with serving(
-        gateway_directory, environment=environment(airtel), brands=BRANDS, api_key=KEY
+        gateway_directory,
+        environment=environment(airtel),
+        brands=BRANDS,
+        api_key=KEY,
+        provider_kinds=KINDS,
     ) as running:
         done = await pay(file, running, "--dry-run", "--names")
         assert done.exit_code == 0, done.output
@@ -118,7 +124,7 @@ async def test_each_name_is_printed_beside_that_of_the_file_and_nothing_is_sent(
         assert lines[3].startswith("line 5: no name in the file, [2J<b> xxx")
         assert len(lines[3]) < 200
         assert len(lines) == 4
-        [remark] = [line for line in done.output.splitlines() if line.startswith("mpesa_ke: ")]
+        [remark] = [line for line in done.output.splitlines() if line.startswith("silent: ")]
         assert "doesn't tell the gateway whose account is behind a number" in remark
         assert "4 lines asked about, 2 with a difference. Nothing was sent." in done.output
         assert "\x1b" not in "".join(lines)
@@ -138,7 +144,11 @@ async def test_a_pay_roll_waits_where_it_asks_too_often(
     gateway_directory = file.parent / "gateway"
     gateway_directory.mkdir()
     async with serving(
-        gateway_directory, environment=environment(airtel, 600), brands=BRANDS, api_key=KEY
+        gateway_directory,
+        environment=environment(airtel, 600),
+        brands=BRANDS,
+        api_key=KEY,
+        provider_kinds=KINDS,
     ) as running:
         done = await pay(file, running, "--dry-run", "--names")
         assert done.exit_code == 0, done.output
@@ -156,6 +166,7 @@ async def test_a_gateway_that_does_not_offer_it_is_told_plainly(
         environment=environment(airtel, None),
         brands=BRANDS,
         api_key=KEY,
+        provider_kinds=KINDS,
     ) as running:
         done = await pay(file, running, "--dry-run", "--names")
         assert done.exit_code == 0, done.output
@@ -253,7 +264,13 @@ def test_each_outcome_has_its_sentence(payee: PayeeObject, sentence: str) -> Non
 async def test_a_payee_is_read_by_both_clients(airtel: RunningSimulator, tmp_path: Path) -> None:
 
     async with (
-        serving(tmp_path, environment=environment(airtel), brands=BRANDS, api_key=KEY) as running,
+        serving(
+            tmp_path,
+            environment=environment(airtel),
+            brands=BRANDS,
+            api_key=KEY,
+            provider_kinds=KINDS,
+        ) as running,
         AsyncMerchantClient(running.merchant.api, KEY) as client,
     ):
         payee = await client.payee("airtel", f"+{NUMBER}", name="J\u00e9 & Co")
@@ -261,5 +278,5 @@ async def test_a_payee_is_read_by_both_clients(airtel: RunningSimulator, tmp_pat
         assert "Jane" not in repr(payee)
         assert NUMBER not in repr(payee)
         with pytest.raises(ApiRejection) as refused:
-            await client.payee("mpesa_ke", "254712345001")
+            await client.payee("silent", "254712345001")
         assert refused.value.problem.cause == "config_unsupported_payment_method"

@@ -24,6 +24,7 @@ from tests.support.merchant import Answer, ask
 from tests.support.merchants import ACME_KEY, ZENITH_KEY
 from tests.support.mmo_process import COMMAND, FREE_PORTS, serving_process
 from tests.support.operator_gateway import RunningSimulator, run_simulator
+from tests.support.provider_double import SILENT
 from tests.support.sandbox_gateway import Running, serving
 
 USER = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
@@ -39,6 +40,7 @@ METHODS: Mapping[str, tuple[str, str, str]] = {
     "mtn": ("mtn", "UG", "EUR"),
     "pawapay": ("pawapay", "RW", "RWF"),
     "sandbox": ("sandbox", "KE", "KES"),
+    "silent": ("silent", "KE", "KES"),
 }
 AIRTEL_NUMBER = f"256{PAYER}"
 MTN_NUMBER = "256772123456"
@@ -51,13 +53,14 @@ def a_brand(id: str, key: str, methods: tuple[str, ...]) -> str:
         provider, country, currency = METHODS[method]
         parts.append(
             f'[[brand.method]]\nkey = "{method}"\nprovider = "{provider}"\n'
-            f'country = "{country}"\nflows = ["direct/payin", "direct/payout"]\n'
+            f'country = "{country}"\nflows = ["direct/payout"]\n'
             f'limits.{currency} = {{ min = "1", max = "1000" }}\n'
         )
     return "\n".join(parts)
 
 
-BRANDS = a_brand("acme", ACME_KEY, tuple(METHODS)) + a_brand("zenith", ZENITH_KEY, ("airtel",))
+TELLING = ("airtel", "mtn", "pawapay", "sandbox")
+BRANDS = a_brand("acme", ACME_KEY, TELLING) + a_brand("zenith", ZENITH_KEY, ("airtel",))
 
 
 @define(eq=False)
@@ -201,7 +204,6 @@ async def test_a_name_is_short_and_printable_whatever_the_operator_writes(
         ("mtn", "12ab", 400, "msisdn", "must be digits"),
         ("mtn", "254708374149", 400, "msisdn", "must be a mobile number of UG"),
         ("mtn", "2" * 300, 400, "msisdn", "must be digits"),
-        ("sandbox", "254708374149", 400, "method", "must be one whose operator tells it"),
     ],
 )
 async def test_what_can_not_be_asked_names_field_and_remedy(
@@ -214,6 +216,48 @@ async def test_what_can_not_be_asked_names_field_and_remedy(
         assert error["field"] == field
         assert words in error["detail"]
         assert number not in answer.body.decode()
+
+
+async def test_a_method_whose_operator_tells_nothing_is_refused(tmp_path: Path) -> None:
+    environment = {
+        provider_variable("silent", "kind"): "silent",
+        "MMO_GATEWAY_PAYEES_PER_MINUTE": "600",
+    }
+    async with serving(
+        tmp_path,
+        environment=environment,
+        brands=a_brand("acme", ACME_KEY, ("silent",)),
+        api_key=ACME_KEY,
+        provider_kinds={"silent": SILENT},
+    ) as running:
+        answer = await payee(running.ready.api, "silent", "254708374149")
+        assert (answer.status, answer.segment) == (400, "config_unsupported_payment_method")
+        assert "Silent Money doesn't tell" in answer.json["detail"]
+        (error,) = answer.json["errors"]
+        assert error["field"] == "method"
+        assert "must be one whose operator tells it" in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("digits", "expected"),
+    [
+        ("001", {"outcome": "named", "name": "Jane Doe", "isMasked": False, "isBarred": False}),
+        ("104", {"outcome": "unanswered"}),
+        ("106", {"outcome": "unknown"}),
+        ("107", {"outcome": "named", "name": "Jane Doe", "isMasked": False, "isBarred": True}),
+        ("109", {"outcome": "named", "name": "J*** D**", "isMasked": True, "isBarred": False}),
+    ],
+)
+async def test_the_sandbox_plays_each_answer(
+    tmp_path: Path, digits: str, expected: dict[str, Any]
+) -> None:
+    environment = {"MMO_GATEWAY_PAYEES_PER_MINUTE": "600"}
+    brands = a_brand("acme", ACME_KEY, ("sandbox",))
+    async with serving(
+        tmp_path, environment=environment, brands=brands, api_key=ACME_KEY
+    ) as running:
+        answer = await payee(running.ready.api, "sandbox", f"254708374{digits}")
+        assert told(answer) == expected
 
 
 async def test_a_name_that_can_not_be_read_is_refused(tmp_path: Path) -> None:

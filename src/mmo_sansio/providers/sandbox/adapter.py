@@ -46,12 +46,15 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     ReversalOperation,
 )
+from mmo_sansio.providers.common.payees import PayeeInquiry, payee_named
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, stored_text, to_json
 from mmo_sansio.providers.sandbox import wire
 from mmo_sansio.providers.sandbox.scenarios import WHOLE_UNIT_CURRENCIES, find_scenario
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Moment, Span, elapsed
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Source, Transaction
 from mmo_sansio.values.money import decimals_of
+from mmo_sansio.values.payees import PayeeUnanswered, PayeeUnknown
 from mmo_sansio.values.reversals import Reversal
 
 DEFAULT_QR_MERCHANT = QrMerchant(
@@ -160,6 +163,21 @@ class SandboxProvider:
                 [AccountBalance(self.name, each.currency, each, now.time, True) for each in amounts]
             )
         return BalanceReport()
+
+    def ask_payee(self, msisdn: str, name: str, *, now: Moment | Instant) -> PayeeInquiry:
+        """Ask who has the number."""
+        target = f"{wire.ORIGIN}{wire.SUBSCRIBERS_PATH}/{msisdn.removeprefix('+')}"
+        try:
+            answer = yield HttpRequest("GET", target.encode())
+            document = parse_json(answer.body)
+        except (ExchangeFailed, ValueError):
+            return PayeeUnanswered(self.name, "The operator can't be reached.")
+        unknown = wire.NATIVE_ERRORS[ErrorCode.USER_NOT_FOUND].code
+        if answer.status == 404 and document.get("errorCode") == unknown:
+            return PayeeUnknown(self.name)
+        if answer.status != 200:
+            return PayeeUnanswered(self.name, f"A question was answered {answer.status}.")
+        return payee_named(self.name, document.get("name"), is_barred=document.get("barred"))
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:

@@ -42,6 +42,7 @@ OPENING_BALANCE = 10_000_000
 _PAYMENTS_TARGET = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode()
 _BALANCES_TARGET = f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode()
 _REVERSALS_TARGET = f"{wire.ORIGIN}{wire.REVERSALS_PATH}".encode()
+_SUBSCRIBERS_TARGET = f"{wire.ORIGIN}{wire.SUBSCRIBERS_PATH}/".encode()
 
 
 @frozen
@@ -124,6 +125,8 @@ class SimulatedOperator:
                 Money(units + self._received[each], each) for each, units in opening.items()
             )
             return _json_response(200, {each.currency: each.text for each in balances})
+        if request.method == "GET" and request.target.startswith(_SUBSCRIBERS_TARGET):
+            return _answer_subscriber(request.target[len(_SUBSCRIBERS_TARGET) :])
         if request.method == "POST" and request.target == _REVERSALS_TARGET:
             return self._accept_reversal(request, now=now)
         if request.method == "GET" and request.target.startswith(_REVERSALS_TARGET + b"/"):
@@ -386,5 +389,26 @@ def _reversal_document(reversal: journal.SandboxReversal) -> dict[str, Any]:
     return document | {"status": "success", "amount": wire.format_amount(reversal.amount)}
 
 
+def _answer_subscriber(number: bytes) -> HttpResponse:
+    """Return who has a number, as its test digits say: one can't be reached, has no account or is
+    barred, and of another letters are masked."""
+    match number[-3:]:
+        case b"104" | b"105":
+            return HttpResponse(503)
+        case b"106":
+            code = wire.NATIVE_ERRORS[ErrorCode.USER_NOT_FOUND].code
+            return _json_response(404, {"errorCode": code})
+        case b"107":
+            return _json_response(200, {"name": SUBSCRIBER, "barred": True})
+        case b"109":
+            return _json_response(200, {"name": "J*** D**", "barred": False})
+        case _:
+            return _json_response(200, {"name": SUBSCRIBER, "barred": False})
+
+
 def _json_response(status: int, document: dict[str, Any]) -> HttpResponse:
     return HttpResponse(status, JSON_HEADERS, to_json(document))
+
+
+SUBSCRIBER = "Jane Doe"
+"""Whose account is behind any number, unless its digits say otherwise."""

@@ -4,13 +4,14 @@
     GET  /payments/{reference}  a poll          200, a payment; 404: it was never received
     POST /reversals             a reversal      202, a reversal
     GET  /reversals/{reversal}  a poll          200, a reversal; 404: it was never received
+    GET  /subscribers/{number}  a question      200, who has the number; 404: nobody has it
     POST {hooks}/sandbox        a notification of a payment's or a reversal's result
 
 A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData",
 "errorCode", "errorMessage", "askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts
 are `{"value": "150.00", "currency": "KES"}`. A reversal is `{"reversal", "reference",
 "providerReference", "status", "amount", "errorCode", "errorMessage"}`: its id, its payment's
-reference, and members with the same meaning."""
+reference, and members with the same meaning. A subscriber is `{"name", "barred"}`."""
 
 from __future__ import annotations
 
@@ -29,6 +30,7 @@ ORIGIN = "https://sandbox.invalid"
 PAYMENTS_PATH = "/payments"
 BALANCES_PATH = "/balances"
 REVERSALS_PATH = "/reversals"
+SUBSCRIBERS_PATH = "/subscribers"
 WEBHOOK_TARGET = b"/hooks/sandbox"
 """The target of the operator's notifications."""
 
