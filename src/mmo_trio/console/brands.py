@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from attrs import frozen
+from attrs import evolve, frozen
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import NotFound
 
 from mmo_sansio.payments.brand_usage import PENDING_COUNTER, daily_counter
-from mmo_sansio.values.clock import DAY, Instant
+from mmo_sansio.values.clock import DAY, HOUR, Instant, earlier, later
 from mmo_sansio.values.model import Brand, Operation, Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.number_format import format_amount
@@ -29,6 +29,7 @@ from mmo_trio.brands.description import method_name
 from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand_form, edit_brand
 from mmo_trio.console.context import console
 from mmo_trio.console.differences import show_differences, summarize
+from mmo_trio.console.money_figures import CURRENCIES_MAX, CurrencyTotal, currency_totals
 from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
@@ -48,7 +49,10 @@ from mmo_trio.storage.interface.admin_types import (
     BrandUsage,
     ChangeState,
     ConfigurationChange,
+    CountDimension,
+    CountQuery,
     PaymentFilter,
+    PaymentSum,
     StoredApiKey,
 )
 
@@ -80,6 +84,19 @@ class LimitUse:
 
 
 @frozen
+class BrandDayFigures:
+    """Says what came of a brand's payments in a time."""
+
+    succeeded: int
+    failed: int
+    totals: Sequence[CurrencyTotal]
+
+    @property
+    def rate(self) -> str:
+        return f"{100 * self.succeeded / (self.succeeded + self.failed):.1f} %"
+
+
+@frozen
 class BrandRow:
     """Describes a brand."""
 
@@ -89,6 +106,9 @@ class BrandRow:
     """The state of the breaker of its callbacks; None before the first callback."""
     usage: Sequence[LimitUse]
     key_count: int
+    """Keys in use: retired ones open nothing."""
+    day: BrandDayFigures | None = None
+    """What came of its payments in the last 24 hours; None where none has ended."""
 
     @property
     def fullest(self) -> LimitUse | None:
@@ -114,10 +134,34 @@ async def list_brands() -> str:
     page = cut_page(
         [each for each in await store.admin.brands() if is_found(text or "", each.brand)], PAGE_SIZE
     )
-    states = await _brand_states()
+    states, days = await _brand_states(), await _brand_days()
+    rows = [
+        evolve(_brand_row(record, states), day=days.get(record.brand.id)) for record in page.rows
+    ]
     return await render_template(
-        "brands.html", page=page, rows=[_brand_row(each, states) for each in page.rows], text=text
+        "brands.html", page=page, rows=rows, text=text, currencies_max=CURRENCIES_MAX
     )
+
+
+async def _brand_days() -> Mapping[str, BrandDayFigures]:
+    """Return what came of each brand's payments for money in the last 24 hours, this hour
+    included; of simulated ones, where no account moves money."""
+    context = console()
+    end = later(Instant(context.now() // HOUR * HOUR), HOUR)
+    query = CountQuery(
+        HOUR, earlier(end, DAY), end, is_simulated=None if context.moves_no_money else False
+    )
+    by_brand: dict[str, list[PaymentSum]] = {}
+    for each in await context.store.admin.sum_payments(query, by=CountDimension.BRAND):
+        by_brand.setdefault(each.key, []).append(each)
+    return {
+        brand: BrandDayFigures(
+            sum(each.count for each in sums if each.error_code is None),
+            sum(each.count for each in sums if each.error_code is not None),
+            currency_totals(sums),
+        )
+        for brand, sums in by_brand.items()
+    }
 
 
 @pages.get("/brands/<brand>")
@@ -183,7 +227,11 @@ def _brand_row(record: BrandRecord, states: _BrandStates) -> BrandRow:
     brand, today = record.brand, console().now() // DAY
     usage = list(_limit_uses(brand, states.used, today))
     return BrandRow(
-        brand, states.holds.get(brand.id), states.breakers.get(brand.id), usage, len(record.keys)
+        brand,
+        states.holds.get(brand.id),
+        states.breakers.get(brand.id),
+        usage,
+        sum(key.retired_at is None for key in record.keys),
     )
 
 

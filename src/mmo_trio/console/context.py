@@ -74,6 +74,11 @@ class ConsoleContext:
     closing: trio.Event = Factory(trio.Event)
     """Set when the listeners close, which ends the event streams."""
 
+    @property
+    def moves_no_money(self) -> bool:
+        """Tell whether no account moves money: then simulated payments are all that there is."""
+        return self.provider_titles.keys() <= self.simulated_providers
+
 
 def console() -> ConsoleContext:
     """Return the context of the app that handles the current request."""

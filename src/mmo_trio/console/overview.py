@@ -1,10 +1,10 @@
-"""The first page shows key figures, how providers and merchants do, and charts of how payments
-went."""
+"""The first page shows what needs a person, money, key figures, how providers and merchants do, and
+charts of how payments went."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -16,13 +16,29 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status
+from mmo_trio.console.attention import AccountConcern, read_account_concerns, read_attention
 from mmo_trio.console.context import console
+from mmo_trio.console.money_figures import (
+    CURRENCIES_MAX,
+    currency_totals,
+    draw_money,
+    failure_counts,
+    failure_reasons,
+    failures_by_actor,
+)
+from mmo_trio.console.operator_days import (
+    FAILING_RATE,
+    WEAK_RATE,
+    OperatorDay,
+    operator_day,
+    stop_times,
+)
 from mmo_trio.console.parameters import cut_page, parse_choice, query_argument
 from mmo_trio.console.views import format_utc_seconds
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
 from mmo_trio.storage.interface.admin_types import (
     LATENCY_BOUNDS_S,
-    STUCK_COUNT_MAX,
+    QUARTER_HOUR,
     CountDimension,
     CountQuery,
     PaymentCount,
@@ -30,6 +46,8 @@ from mmo_trio.storage.interface.admin_types import (
 
 ROWS_PAGE_SIZE = 15
 HEALTH_ROWS_MAX = 8
+STOPS_READ_MAX = 20
+"""Audit events about a provider in which the times are looked for in which it was stopped."""
 
 FAILED_CALLBACKS_READ_MAX = 1_000
 """Failed callbacks that are counted, the newest first."""
@@ -81,31 +99,64 @@ async def show() -> str:
     end = _period_end(request.args.get("end"), now, period)
     begin = earlier(end, period.length)
     admin, which = console().store.admin, _counted_payments(only)
+
     both = CountQuery(period.step, earlier(begin, period.length), end, only, which)
     steps = statistics_over_time(
         await admin.count_payments(both, by=None), both.begin, end, period.step
     )
     steps_before, steps = steps[: period.step_count], steps[period.step_count :]
     counted = CountQuery(period.step, begin, end, only, which)
-    rows = sorted(
-        statistics_by_key(await admin.count_payments(counted, by=by)).values(),
-        key=lambda each: (-each.created - each.ended, each.key),
-    )
+    by_dimension = {by: statistics_by_key(await admin.count_payments(counted, by=by))}
+    titles = await _titles(by)
+    rows = [
+        (each, titles.get(each.key, each.key))
+        for each in sorted(
+            by_dimension[by].values(), key=lambda each: (-each.created - each.ended, each.key)
+        )
+    ]
+
     statistics, before = sum_statistics(steps), sum_statistics(steps_before)
-    figures, providers, brands = payment_figures(statistics, before), None, None
+    figures, providers, brands = payment_figures(statistics, before, period.before), None, None
+    attention, days = None, None
     if only is None and end > now:
         failed = await admin.failed_callbacks(limit=FAILED_CALLBACKS_READ_MAX)
-        figures += await _waiting_figures(statistics, failed, begin, both.begin)
+        concerns = await read_account_concerns()
+        recent = [each for each in failed if each[1].at >= begin]
+        attention = await read_attention(concerns, recent)
+        figures.append(await _pending_figure(statistics))
         # A simulated provider has a row of its own.
-        providers = await _provider_health(evolve(counted, is_simulated=None))
-        brands = await _brand_health(counted, failed)
+        providers = await _provider_health(evolve(counted, is_simulated=None), concerns)
+        if CountDimension.BRAND not in by_dimension:
+            by_dimension[CountDimension.BRAND] = statistics_by_key(
+                await admin.count_payments(counted, by=CountDimension.BRAND)
+            )
+        brands = await _brand_health(counted, by_dimension[CountDimension.BRAND], failed)
     if which is False:
         figures += await _simulated_figures(evolve(counted, is_simulated=True))
+
+    sums = await admin.sum_payments(counted, by=None)
+    totals = currency_totals(sums)
+    if period.step == HOUR and (only is None or only[0] is CountDimension.PROVIDER):
+        days = await _operator_days(begin, end, only)
+    failures = failure_counts(sums)
     hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
     labels = [format_utc_seconds(Instant(int(each.key)))[hour_or_day] for each in steps]
-    charts = build_charts(steps, labels)
+    charts = [
+        draw_money(total.currency, sums, [each.key for each in steps], labels)
+        for total in totals[:CURRENCIES_MAX]
+    ]
+    charts += build_charts(steps, labels, with_rate=days is None) if statistics.ended else []
     return await render_template(
         "overview.html",
+        attention=attention,
+        totals=totals,
+        totals_shown_max=CURRENCIES_MAX,
+        reasons=failure_reasons(failures),
+        failed_by=failures_by_actor(failures),
+        failed_count=sum(failures.values()),
+        days=days,
+        quarters=(end - begin) // QUARTER_HOUR,
+        until=_last_day(begin, end),
         figures=figures,
         providers=providers,
         brands=brands,
@@ -115,7 +166,7 @@ async def show() -> str:
             (
                 drawn[0][0],
                 [
-                    (name, cell)
+                    (f"{chart.id[6:]} {name}" if chart.id.startswith("money-") else name, cell)
                     for chart, (_, cells) in zip(charts, drawn, strict=True)
                     for (_, name), cell in zip(chart.legend, cells, strict=True)
                 ],
@@ -131,6 +182,7 @@ async def show() -> str:
         by=by,
         dimensions=list(CountDimension),
         only=only,
+        only_title=None if only is None else (await _titles(only[0])).get(only[1], only[1]),
         begin=format_utc_seconds(begin)[:16],
         end=format_utc_seconds(end)[:16],
         earlier=_hour_parameter(begin),
@@ -139,13 +191,53 @@ async def show() -> str:
     )
 
 
+def _last_day(begin: Instant, end: Instant) -> tuple[str, str]:
+    """Return the first and the last day of a time, as lists of payments select them."""
+    return format_utc_seconds(begin)[:10], format_utc_seconds(earlier(end, Span(1)))[:10]
+
+
+async def _titles(dimension: CountDimension) -> Mapping[str, str]:
+    """Return the names by which people know brands and providers, by id."""
+    match dimension:
+        case CountDimension.PROVIDER:
+            return console().provider_titles
+        case CountDimension.BRAND:
+            records = await console().store.admin.brands()
+            return {record.brand.id: record.brand.name for record in records}
+        case CountDimension.METHOD:
+            return {}
+
+
+async def _operator_days(
+    begin: Instant, end: Instant, only: tuple[CountDimension, str] | None
+) -> Sequence[OperatorDay]:
+    """Return the days of the operators with payments, that with the most failures first."""
+    admin, now = console().store.admin, console().now()
+    counts = await admin.provider_quarters(begin, end)
+    ended = Counter[str]()
+    for each in counts:
+        ended[each.provider] += each.succeeded + each.failed
+    closed = {each.name: each.closed_at for each in await admin.closed_providers()}
+
+    days = list[OperatorDay]()
+    for name, _ in ended.most_common():
+        if only is not None and only[1] != name:
+            continue
+        if len(days) == HEALTH_ROWS_MAX:
+            break
+        events = await admin.audit(about=f"provider:{name}", limit=STOPS_READ_MAX)
+        stops = stop_times(events, begin, now, closed.get(name))
+        title = console().provider_titles.get(name, name)
+        days.append(operator_day(name, title, counts, begin, end, stops))
+    return sorted(days, key=lambda day: (day.succeeded / day.ended, -day.ended))
+
+
 def _counted_payments(only: tuple[CountDimension, str] | None) -> bool | None:
     """Return which payments are counted, as `CountQuery.is_simulated` says it: simulated ones are
     added to no others, unless no account moves money, or the page is about one that does not."""
     context = console()
     simulated = {(CountDimension.PROVIDER, name) for name in context.simulated_providers}
-    moves_no_money = context.provider_titles.keys() <= context.simulated_providers
-    return None if moves_no_money or only in simulated else False
+    return None if context.moves_no_money or only in simulated else False
 
 
 async def _simulated_figures(query: CountQuery) -> list[KeyFigure]:
@@ -174,51 +266,17 @@ def _hour_parameter(at: Instant) -> str:
     return format_utc_seconds(at)[:13].replace(" ", "T")
 
 
-async def _waiting_figures(
-    statistics: PaymentStatistics,
-    failed: Sequence[tuple[int, CallbackRecorded]],
-    begin: Instant,
-    begin_before: Instant,
-) -> list[KeyFigure]:
-    """Return what waits now, and the callbacks that failed since `begin` and in the time before."""
+async def _pending_figure(statistics: PaymentStatistics) -> KeyFigure:
+    """Return how many payments have not ended; what needs a person is told apart."""
     now = console().gateway_time()
     backlog = await console().store.admin.backlog(now, overdue_before=now)
-    pending_before = backlog.pending - statistics.created + statistics.ended
-    recent = sum(each.at >= begin for _, each in failed)
-    older = sum(begin_before <= each.at < begin for _, each in failed)
-    callbacks_max = FAILED_CALLBACKS_READ_MAX
-    before = None if recent + older >= callbacks_max else older
-    figures = [
-        waiting_figure(
-            "Pending", backlog.pending, max(0, pending_before), "payments.list_payments"
-        ),
-        waiting_figure(
-            "Stuck",
-            backlog.stuck,
-            None,
-            "work_lists.stuck",
-            note="sent over an hour ago",
-            count_max=STUCK_COUNT_MAX,
-        ),
-        waiting_figure(
-            "Callbacks not delivered",
-            recent,
-            before,
-            "work_lists.callbacks",
-            count_max=callbacks_max,
-        ),
-    ]
-    if backlog.reversals:  # They are rare.
-        note = "without an outcome"
-        figures.append(
-            waiting_figure(
-                "Reversals", backlog.reversals, None, "reversals.list_reversals", note=note
-            )
-        )
-    return figures
+    before = max(0, backlog.pending - statistics.created + statistics.ended)
+    return waiting_figure("Pending", backlog.pending, before, "payments.list_payments")
 
 
-async def _provider_health(query: CountQuery) -> list[Health]:
+async def _provider_health(
+    query: CountQuery, concerns: Mapping[str, Sequence[AccountConcern]]
+) -> list[Health]:
     admin, breakers = console().store.admin, console().provider_breakers()
     closed = {each.name for each in await admin.closed_providers()}
     counted = statistics_by_key(await admin.count_payments(query, by=CountDimension.PROVIDER))
@@ -229,17 +287,19 @@ async def _provider_health(query: CountQuery) -> list[Health]:
             counted.get(name),
             stopped="stopped by staff" if name in closed else "",
             breaker=breakers.get(name),
+            concern=next(iter(concerns.get(name, ())), None),
         )
         for name, title in console().provider_titles.items()
     )
 
 
 async def _brand_health(
-    query: CountQuery, failed: Sequence[tuple[int, CallbackRecorded]]
+    query: CountQuery,
+    counted: Mapping[str, PaymentStatistics],
+    failed: Sequence[tuple[int, CallbackRecorded]],
 ) -> list[Health]:
     """Return how each merchant does, the worst first."""
     store = console().store
-    counted = statistics_by_key(await store.admin.count_payments(query, by=CountDimension.BRAND))
     holds = {each.brand for each in await store.admin.brand_holds()}
     breakers = await store.breakers()
     failures = Counter(each.brand for _, each in failed if each.at >= query.begin)
@@ -343,46 +403,38 @@ class KeyFigure:
     """The page that lists what the figure counts."""
 
 
-def payment_figures(now: PaymentStatistics, before: PaymentStatistics) -> list[KeyFigure]:
+def payment_figures(
+    now: PaymentStatistics, before: PaymentStatistics, before_words: str
+) -> list[KeyFigure]:
+    """Return how many payments there were, and how many succeeded, against the time before; a few
+    before are told as they are, as no rate or percentage can be read from them."""
     rate, rate_before = now.success_rate, before.success_rate
     points = None if rate is None or rate_before is None else round((rate - rate_before) * 100, 1)
+    few_created = 0 < before.created < ENDED_MIN
+    few_ended = 0 < before.ended < ENDED_MIN
     return [
         KeyFigure(
-            "Payments created", f"{now.created:,}", format_change(now.created, before.created), None
+            "Payments created",
+            f"{now.created:,}",
+            "" if few_created else format_change(now.created, before.created),
+            None,
+            f"{before.created} {before_words}" if few_created else "",
         ),
         KeyFigure(
             "Success rate",
             format_rate(rate),
-            "" if points is None else f"{points:+.1f} points",
-            None if not points else points > 0,
+            "" if points is None or few_ended else f"{points:+.1f} points",
+            None if not points or few_ended else points > 0,
+            f"{before.succeeded} of {before.ended} {before_words}" if few_ended else "",
         ),
     ]
 
 
-def waiting_figure(
-    title: str,
-    count: int,
-    before: int | None,
-    endpoint: str,
-    *,
-    note: str = "",
-    count_max: int | None = None,
-) -> KeyFigure:
-    """Return the figure of what waits, of which less is better. A count of `count_max` stands for
-    more as well."""
-    is_capped = count_max is not None and count >= count_max
-    value = f"{count:,}+" if is_capped else f"{count:,}"
-    if before is None or is_capped:
-        return KeyFigure(title, value, "", None, note, endpoint)
+def waiting_figure(title: str, count: int, before: int, endpoint: str) -> KeyFigure:
+    """Return the figure of what waits, of which less is better."""
     is_good = None if count == before else count < before
-    return KeyFigure(
-        title,
-        value,
-        f"{count - before:+,}" if count != before else "no change",
-        is_good,
-        note,
-        endpoint,
-    )
+    change = f"{count - before:+,}" if count != before else "no change"
+    return KeyFigure(title, f"{count:,}", change, is_good, "", endpoint)
 
 
 def format_change(now: int, before: int) -> str:
@@ -394,10 +446,6 @@ def format_change(now: int, before: int) -> str:
 
 ENDED_MIN = 10
 """Fewer payments than this say nothing about a rate."""
-FAILING_RATE = 0.5
-"""Below this success rate something is broken."""
-WEAK_RATE = 0.8
-"""Below this success rate somebody should look."""
 
 
 class HealthLevel(StrEnum):
@@ -421,6 +469,7 @@ class Health:
     """The reason in a few words."""
     created: int
     rate: str
+    success_rate: float | None = None
 
 
 def judge_health(
@@ -432,6 +481,7 @@ def judge_health(
     breaker: BreakerState | None = None,
     breaker_text: str = "stopped by its breaker",
     failed_callbacks: int = 0,
+    concern: AccountConcern | None = None,
 ) -> Health:
     """Judge a provider or merchant. `stopped` says in words why nothing more is sent, when staff
     has stopped it."""
@@ -441,8 +491,12 @@ def judge_health(
         level, text = HealthLevel.FAILING, stopped
     elif breaker is BreakerState.OPEN:
         level, text = HealthLevel.FAILING, breaker_text
+    elif concern is not None and concern.is_bad:
+        level, text = HealthLevel.FAILING, concern.text
     elif rate is not None and rate < FAILING_RATE:
         level, text = HealthLevel.FAILING, "most payments fail"
+    elif concern is not None:
+        level, text = HealthLevel.WEAK, concern.text
     elif breaker is BreakerState.HALF_OPEN:
         level, text = HealthLevel.WEAK, "breaker tries again"
     elif rate is not None and rate < WEAK_RATE:
@@ -456,19 +510,25 @@ def judge_health(
         level, text = HealthLevel.QUIET, "too few to tell"
     else:
         level, text = HealthLevel.WELL, "well"
-    return Health(key, title, level, text, known.created, format_rate(known.success_rate))
+    return Health(key, title, level, text, known.created, format_rate(known.success_rate), rate)
 
 
 def worst_first(found: Iterable[Health]) -> list[Health]:
-    """Return what fails before what is weak and what does well, the busiest first."""
+    """Return what fails before what is weak and what does well, each by its success rate, and of
+    equal ones the busiest first."""
     levels = list(HealthLevel)
-    return sorted(found, key=lambda each: (-levels.index(each.level), -each.created, each.title))
+
+    def place(each: Health) -> tuple[int, float, int, str]:
+        rate = 0.0 if each.success_rate is None else each.success_rate
+        return -levels.index(each.level), rate, -each.created, each.title
+
+    return sorted(found, key=place)
 
 
 def build_charts(
-    statistics: Sequence[PaymentStatistics], labels: Sequence[str]
-) -> tuple[DrawnChart, ...]:
-    """Return the charts of volume, success rate and latency."""
+    statistics: Sequence[PaymentStatistics], labels: Sequence[str], *, with_rate: bool
+) -> list[DrawnChart]:
+    """Return the charts of volume and latency, and with that of the success rate."""
     succeeded = Series("succeeded", [each.succeeded for each in statistics], "c2")
     failed = Series("failed", [each.failed for each in statistics], "c3")
     rates = Series("success rate", [each.success_rate for each in statistics], "c2")
@@ -478,8 +538,11 @@ def build_charts(
     most = Series(
         "95 % ended in", [_latency_height(each.quantile(0.95)) for each in statistics], "c4"
     )
-    top = float(len(LATENCY_BUCKETS) - 1)
-    return (
+    known = [each.success_rate for each in statistics if each.success_rate is not None]
+    lowest = max(0.0, int(min(known, default=0.0) * 10 - 1) / 10)
+    places = [place for series in (half, most) for place in series.values if place is not None]
+    top = float(max(2, *places)) if places else 2.0
+    charts = [
         draw_bars(
             "volume",
             "Payments that ended",
@@ -487,9 +550,21 @@ def build_charts(
             [succeeded, failed],
             lambda value: f"{value:,.0f}",
         ),
-        draw_lines("rate", "Success rate", labels, [rates], lambda value: f"{value:.0%}", top=1.0),
         draw_lines("latency", "Time to a result", labels, [half, most], _latency_text, top=top),
-    )
+    ]
+    if with_rate:
+        charts.append(
+            draw_lines(
+                "rate",
+                "Success rate",
+                labels,
+                [rates],
+                lambda value: f"{value:.0%}",
+                top=1.0,
+                bottom=lowest,
+            )
+        )
+    return charts
 
 
 def _latency_height(upper_s: int | None) -> int | None:

@@ -5,29 +5,83 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from attrs import frozen
 from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import Conflict, NotFound
 
 from mmo_sansio.providers.common.balances import AccountBalance
-from mmo_sansio.values.clock import DAY, HOUR, Instant, earlier
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Instant, Span, earlier, elapsed, later
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.number_format import format_amount
+from mmo_trio.console.attention import AccountConcern, account_concern, format_time_left
 from mmo_trio.console.context import console
 from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import cut_page, form_field, query_argument, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
-from mmo_trio.console.views import format_utc_seconds, show_event
-from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_lines
-from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider, NoteTopic
-from mmo_trio.workers.providers.account_notes import read_finding_note
+from mmo_trio.console.views import show_event
+from mmo_trio.design.chart_drawing import Sparkline, draw_sparkline
+from mmo_trio.storage.interface.admin_types import (
+    QUARTER_HOUR,
+    AuditRow,
+    ClosedProvider,
+    NoteTopic,
+    ProviderNote,
+)
+from mmo_trio.workers.providers.account_notes import CHECKED_EVERY, read_finding_note
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
 HISTORY_ROWS_MAX = 20
-PROVIDERS_PAGE_SIZE = 6
-"""Providers of a page: each may have several accounts, with a chart each."""
+PROVIDERS_PAGE_SIZE = 20
+"""Providers of a page: each may have several accounts."""
 CHARTED: Final = DAY
-"""How far back the chart of a balance goes."""
+"""How far back the line of a balance goes."""
 
 pages = Blueprint("providers", __name__)
+
+
+@frozen
+class ShownFloat:
+    """Describes an account with a provider."""
+
+    known: KnownFloat
+    time_left: str
+    line: Sparkline
+    line_text: str
+    """The line in words."""
+
+
+@frozen
+class ProviderRow:
+    """Describes a provider."""
+
+    name: str
+    title: str
+    closed: ClosedProvider | None
+    breaker: str
+    concern: AccountConcern | None
+    is_recorded: bool
+    succeeded: int
+    """Payments that succeeded in the last hour."""
+    ended: int
+    floats: Sequence[ShownFloat]
+    refusal: ProviderNote | None
+    """The last refusal of a pay-out for lack of float."""
+    checks: Sequence[tuple[str, AccountFinding]]
+    """What is known of each part of the account, with its age."""
+    checked_age: str
+    """That of the oldest."""
+    is_outdated: bool
+    """Whether twice the time between two checks has passed since."""
+
+    @property
+    def working(self) -> int:
+        return sum(found.state is AccountState.WORKS for _, found in self.checks)
+
+    @property
+    def held(self) -> bool:
+        return any(found.holds_back for _, found in self.checks)
 
 
 @pages.get("/providers")
@@ -35,69 +89,105 @@ async def list_providers() -> str:
     """List the providers with their breakers, what the last checks of their accounts found, and
     their audit events."""
     store, mask = console().store, current_user().mask
-    closed = {each.name: each for each in await store.admin.closed_providers()}
-    notes = await store.admin.provider_notes(NoteTopic.FINDING)
-    recordings = await store.admin.provider_notes(NoteTopic.RECORDING)
-    now = console().gateway_time()
-    recorded = {each.provider for each in recordings if each.at > now}
-    floats = await known_floats(store.admin, console().provider_titles, now)
-    refusals = await float_refusals(store.admin, now)
-    balances = await store.admin.provider_balances(earlier(now, CHARTED))
-    breakers = console().provider_breakers()
-    rows, history = [], list[AuditRow]()
-    accounts = dict[str, list[tuple[KnownFloat, DrawnChart]]]()
-    text = query_argument("q")
+    text, now = query_argument("q"), console().gateway_time()
     found_titles = [
         (name, title)
         for name, title in console().provider_titles.items()
         if text is None or text.casefold() in f"{name} {title}".casefold()
     ]
     page = cut_page(found_titles, PROVIDERS_PAGE_SIZE)
-    for name, title in page.rows:
-        state = breakers.get(name)
-        found = [(each.at, read_finding_note(each)) for each in notes if each.provider == name]
-        rows.append(
-            (
-                name,
-                title,
-                closed.get(name),
-                state.value if state else "none",
-                found,
-                name in recorded,
-            )
-        )
-        accounts[name] = [
-            (each, draw_balances(f"{name}-{number}", each, balances, now))
-            for number, each in enumerate(floats)
-            if each.forecast.latest.provider == name
-        ]
+
+    history = list[AuditRow]()
+    for name, _ in page.rows:
         history += await store.admin.audit(about=f"provider:{name}", limit=HISTORY_ROWS_MAX)
     history.sort(key=lambda row: row.number, reverse=True)
     return await render_template(
         "providers.html",
-        rows=rows,
+        rows=await _read_rows(page.rows, now),
         page=page,
         text=text,
-        accounts=accounts,
-        refusals=refusals,
-        audit_events=[show_event(each, mask) for each in history[:HISTORY_ROWS_MAX]],
+        audit_events=[show_event(row, mask) for row in history[:HISTORY_ROWS_MAX]],
     )
 
 
-def draw_balances(
-    id: str, known: KnownFloat, balances: Sequence[AccountBalance], now: Instant
-) -> DrawnChart:
-    """Return a chart of an account's last balance in each hour, up to this time."""
+async def _read_rows(titles: Sequence[tuple[str, str]], now: Instant) -> Sequence[ProviderRow]:
+    """Return what is known of these providers, in their order."""
+    admin = console().store.admin
+    closed = {each.name: each for each in await admin.closed_providers()}
+    notes = await admin.provider_notes(NoteTopic.FINDING)
+    recordings = await admin.provider_notes(NoteTopic.RECORDING)
+    recorded = {note.provider for note in recordings if note.at > now}
+    floats = await known_floats(admin, console().provider_titles, now)
+    refusals = await float_refusals(admin, now)
+    balances = await admin.provider_balances(earlier(now, CHARTED))
+    breakers = console().provider_breakers()
+    end = console().now()
+    quarters = await admin.provider_quarters(
+        Instant((end - HOUR) // QUARTER_HOUR * QUARTER_HOUR), later(end, Span(1))
+    )
+
+    rows = []
+    for name, title in titles:
+        of_provider = [note for note in notes if note.provider == name]
+        checks = [(age_text(note.at, now), read_finding_note(note)) for note in of_provider]
+        checked_at = min((note.at for note in of_provider), default=now)
+        ended = [each for each in quarters if each.provider == name]
+        succeeded = sum(each.succeeded for each in ended)
+        rows.append(
+            ProviderRow(
+                name,
+                title,
+                closed.get(name),
+                breakers[name].value if name in breakers else "none",
+                account_concern([found for _, found in checks]),
+                name in recorded,
+                succeeded,
+                succeeded + sum(each.failed for each in ended),
+                [
+                    show_float(each, balances, now)
+                    for each in floats
+                    if each.forecast.latest.provider == name
+                ],
+                refusals.get(name),
+                checks,
+                age_text(checked_at, now),
+                elapsed(checked_at, now) > 2 * CHECKED_EVERY,
+            )
+        )
+    return rows
+
+
+def age_text(at: Instant, now: Instant) -> str:
+    """Return how long ago something was, `just now`, `42 min ago`, `3 h ago`, `2 d ago`."""
+    age = elapsed(at, now)
+    for span, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if age >= span:
+            return f"{age // span} {unit} ago"
+    return "just now"
+
+
+def show_float(known: KnownFloat, balances: Sequence[AccountBalance], now: Instant) -> ShownFloat:
+    """Return an account with the line of its last balance in each hour, up to this time, its least
+    and when it runs out."""
     latest = known.forecast.latest
     hours, end = CHARTED // HOUR, now // HOUR
-    units = dict[int, float]()
+    units = dict[int, Money]()
     for each in balances:
-        if each.key == latest.key:
-            units[each.at // HOUR] = max(0.0, float(each.amount.text))
-    steps = range(end - hours + 1, end + 1)
-    labels = [format_utc_seconds(Instant(step * HOUR))[11:16] for step in steps]
-    series = Series(latest.amount.currency, [units.get(step) for step in steps])
-    return draw_lines(id, f"Last {hours} hours", labels, [series], lambda value: f"{value:,.0f}")
+        if each.key == latest.key and each.amount.currency == latest.amount.currency:
+            units[each.at // HOUR] = each.amount
+    values = [units.get(step) for step in range(end - hours + 1, end + 1)]
+    line = draw_sparkline(
+        [None if value is None else float(max(0, value.minor)) for value in values],
+        known.forecast.hours_left,
+    )
+
+    text = ""
+    if line.points:
+        least = min((value for value in values if value is not None), key=lambda found: found.minor)
+        text = f"Last {hours} hours, at least {format_amount(least)}"
+        if line.forecast:
+            text += f", runs out in about {format_time_left(known).removesuffix(' left')}"
+    return ShownFloat(known, format_time_left(known), line, text)
 
 
 @pages.post("/providers/<name>/disable")

@@ -7,14 +7,37 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
-WIDTH, HEIGHT = 720.0, 180.0
-LEFT, BOTTOM, TOP = 56.0, 24.0, 12.0
-"""Space for the labels, in units of the drawing."""
+WIDTH, HEIGHT = 288.0, 144.0
+"""A unit is a pixel on a phone of 360 pixels, and larger elsewhere."""
+BOTTOM, TOP = 24.0, 12.0
+"""Space for the labels, in units of the drawing; at the left the longest takes what it needs."""
+
+CHARACTER_WIDTH = 7.0
+"""Of a label, at 12 pixels."""
 
 COLOURS = ("c1", "c2", "c3", "c4")
 """Classes of the stylesheet in the order of the series; lines differ by their dashes as well."""
 
-X_LABELS_MAX = 8
+X_LABELS_MAX = 4
+
+
+@frozen
+class Scale:
+    """Holds the least and the greatest value of the vertical axis."""
+
+    low: float
+    high: float
+
+    def y(self, value: float) -> float:
+        """Return where a value stands; one beyond the axis stands at its end."""
+        share = (value - self.low) / (self.high - self.low)
+        return _round(HEIGHT - BOTTOM - min(1.0, max(0.0, share)) * (HEIGHT - BOTTOM - TOP))
+
+    @property
+    def levels(self) -> Sequence[float]:
+        """Return the values of the labelled lines."""
+        middle = 0.0 if self.low < 0 < self.high else (self.low + self.high) / 2
+        return self.low, middle, self.high
 
 
 @frozen
@@ -63,6 +86,8 @@ class DrawnChart:
 
     id: str
     title: str
+    left: float
+    """Where the vertical axis is."""
     legend: Sequence[tuple[str, str]]
     """Class and name of each series."""
     levels: Sequence[Level]
@@ -81,10 +106,19 @@ def draw_bars(
     series: Sequence[Series],
     format_value: Callable[[float], str],
 ) -> DrawnChart:
-    """Return a chart of bars that stand on each other, from zero upwards."""
-    totals = [sum(each.values[n] or 0 for each in series) for n in range(len(labels))]
-    top = round_up_scale(max(totals, default=0))
-    return _draw(id, title, labels, series, format_value, top=top, is_line=False)
+    """Return a chart of bars that stand on each other, from zero upwards; negative values hang
+    below zero."""
+    ups, downs = [], []
+    for n in range(len(labels)):
+        values = [each.values[n] or 0 for each in series]
+        ups.append(sum(value for value in values if value > 0))
+        downs.append(sum(-value for value in values if value < 0))
+    lowest = max(downs, default=0)
+    scale = Scale(
+        -round_up_scale(lowest) if lowest else 0.0,
+        round_up_scale(max(ups, default=0)),
+    )
+    return _draw(id, title, labels, series, format_value, scale=scale, is_line=False)
 
 
 def draw_lines(
@@ -95,15 +129,15 @@ def draw_lines(
     format_value: Callable[[float], str],
     *,
     top: float | None = None,
+    bottom: float = 0.0,
 ) -> DrawnChart:
-    """Return a chart of lines from zero to `top`, or to the greatest value; an unknown value
+    """Return a chart of lines from `bottom` to `top`, or to the greatest value; an unknown value
     interrupts its line."""
     greatest = max(
         (value for each in series for value in each.values if value is not None), default=0
     )
-    return _draw(
-        id, title, labels, series, format_value, top=top or round_up_scale(greatest), is_line=True
-    )
+    scale = Scale(bottom, top or round_up_scale(greatest))
+    return _draw(id, title, labels, series, format_value, scale=scale, is_line=True)
 
 
 def round_up_scale(number: float) -> float:
@@ -121,36 +155,39 @@ def _draw(
     series: Sequence[Series],
     format_value: Callable[[float], str],
     *,
-    top: float,
+    scale: Scale,
     is_line: bool,
 ) -> DrawnChart:
-    width = (WIDTH - LEFT) / max(1, len(labels))
+    levels = [Level(scale.y(value), format_value(value)) for value in scale.levels]
+    left = CHARACTER_WIDTH * max(len(level.text) for level in levels) + 8
+    width = (WIDTH - left) / max(1, len(labels))
     classes = [each.css_class or COLOURS[n % len(COLOURS)] for n, each in enumerate(series)]
     steps = []
     for n, label in enumerate(labels):
         texts = [_text(each.values[n], format_value) for each in series]
         lines = [label, *(f"{each.name}: {text}" for each, text in zip(series, texts, strict=True))]
         marks = (
-            _points(series, classes, n, width, top)
+            _points(series, classes, n, left + (n + 0.5) * width, scale)
             if is_line
-            else _bars(series, classes, n, width, top)
+            else _bars(series, classes, n, left + n * width, width, scale)
         )
-        steps.append(Step(", ".join(lines), _round(LEFT + n * width), _round(width), marks))
+        steps.append(Step(", ".join(lines), _round(left + n * width), _round(width), marks))
     every = max(1, -(-len(labels) // X_LABELS_MAX))
     return DrawnChart(
         id=id,
         title=title,
+        left=left,
         legend=[(css_class, each.name) for css_class, each in zip(classes, series, strict=True)],
-        levels=[Level(_y(share), format_value(top * share)) for share in (0.0, 0.5, 1.0)],
+        levels=levels,
         x_labels=[
-            (_round(LEFT + (n + 0.5) * width), label)
+            (_round(left + (n + 0.5) * width), label)
             for n, label in enumerate(labels)
             if n % every == 0
         ],
         lines=[
             (css_class, points)
             for css_class, each in zip(classes, series, strict=True)
-            for points in (_lines(each, width, top) if is_line else ())
+            for points in (_lines(each, left, width, scale) if is_line else ())
         ],
         steps=steps,
         rows=[
@@ -165,46 +202,87 @@ def _text(value: float | None, format_value: Callable[[float], str]) -> str:
 
 
 def _bars(
-    series: Sequence[Series], classes: Sequence[str], n: int, width: float, top: float
+    series: Sequence[Series], classes: Sequence[str], n: int, x: float, width: float, scale: Scale
 ) -> list[Mark]:
-    floor, marks = HEIGHT - BOTTOM, []
+    marks, up, down = [], 0.0, 0.0
     for each, css_class in zip(series, classes, strict=True):
-        height = _height((each.values[n] or 0) / top)
-        floor -= height
+        value = each.values[n] or 0
+        if value < 0:
+            begin, end = down, down + value
+            down = end
+        else:
+            begin, end = up + value, up
+            up = begin
+        y = scale.y(begin)
+        height = _round(scale.y(end) - y)
         if height:
-            x = LEFT + (n + 0.2) * width
-            marks.append(
-                Mark(_round(x), _round(floor), _round(width * 0.6), _round(height), css_class)
-            )
+            marks.append(Mark(_round(x + width * 0.2), y, _round(width * 0.6), height, css_class))
     return marks
 
 
 def _points(
-    series: Sequence[Series], classes: Sequence[str], n: int, width: float, top: float
+    series: Sequence[Series], classes: Sequence[str], n: int, x: float, scale: Scale
 ) -> list[Mark]:
-    x = _round(LEFT + (n + 0.5) * width)
     found = ((each.values[n], css_class) for each, css_class in zip(series, classes, strict=True))
     return [
-        Mark(x, _y(value / top), 0, 0, css_class) for value, css_class in found if value is not None
+        Mark(_round(x), scale.y(value), 0, 0, css_class)
+        for value, css_class in found
+        if value is not None
     ]
 
 
-def _lines(series: Series, width: float, top: float) -> list[str]:
+def _lines(series: Series, left: float, width: float, scale: Scale) -> list[str]:
     runs: list[list[str]] = [[]]
     for n, value in enumerate(series.values):
         if value is None:
             runs.append([])
         else:
-            runs[-1].append(f"{_round(LEFT + (n + 0.5) * width):g},{_y(value / top):g}")
+            runs[-1].append(f"{_round(left + (n + 0.5) * width):g},{scale.y(value):g}")
     return [" ".join(run) for run in runs if len(run) > 1]
 
 
-def _height(share: float) -> float:
-    return min(1.0, share) * (HEIGHT - BOTTOM - TOP)
+SPARK_WIDTH, SPARK_HEIGHT = 120.0, 24.0
 
 
-def _y(share: float) -> float:
-    return _round(HEIGHT - BOTTOM - _height(share))
+@frozen
+class Sparkline:
+    """Holds what the macro `sparkline` draws: a line without axes, from its least to its greatest
+    value, or to zero where it runs out within the drawing."""
+
+    points: str
+    lowest: tuple[float, float] | None
+    """Where the least value stands; None for fewer than two values."""
+    forecast: str
+    """The line from the last value to where it runs out; empty where it does not."""
+
+
+def draw_sparkline(values: Sequence[float | None], steps_left: float | None = None) -> Sparkline:
+    """Return a line of values at equal distances. `steps_left` says after how many steps it reaches
+    zero, which is drawn where that is at most half of what is shown."""
+    known = [(n, value) for n, value in enumerate(values) if value is not None]
+    if len(known) < 2:
+        return Sparkline("", None, "")
+
+    runs_out = steps_left is not None and steps_left <= len(values) / 2
+    steps = len(values) - 1 + (steps_left if runs_out and steps_left is not None else 0)
+    low = 0.0 if runs_out else min(value for _, value in known)
+    high = max(value for _, value in known)
+    room_x, room_y = SPARK_WIDTH - 6, SPARK_HEIGHT - 6
+
+    def place(n: float, value: float) -> tuple[float, float]:
+        share = (value - low) / (high - low) if high > low else 0.5
+        return _round(3 + room_x * n / steps), _round(3 + room_y * (1 - share))
+
+    last_n, last = known[-1]
+    forecast = ""
+    if runs_out:
+        (x, y), (end_x, end_y) = place(last_n, last), place(steps, 0.0)
+        forecast = f"{x:g},{y:g} {end_x:g},{end_y:g}"
+    return Sparkline(
+        " ".join(f"{x:g},{y:g}" for x, y in (place(n, value) for n, value in known)),
+        place(*min(known, key=lambda found: (found[1], -found[0]))),
+        forecast,
+    )
 
 
 def _round(value: float) -> float:

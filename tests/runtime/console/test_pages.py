@@ -179,4 +179,4 @@ async def test_changes_of_a_brand_are_paged(sandbox: Running, signed_in: SignedI
     vera = await signed_in("vera")
     assert "Nothing waits for a decision" in await shown(vera, "/configuration?brand=demo")
     assert "No provider is found by" in await shown(vera, "/providers?q=nobody")
-    assert "taking payments" in await shown(vera, "/providers?q=SAND")
+    assert "not stopped" in await shown(vera, "/providers?q=SAND")

@@ -330,11 +330,15 @@ async def test_figures_count_what_happened(sandbox: Running, signed_in: SignedIn
         answer = await made(sandbox, payer={"id": "c", "msisdn": number})
         await ended(sandbox, answer["gatewayReference"])
     vera = await signed_in("vera")
-    for by, key in (("brand", "demo"), ("method", "mpesa_ke"), ("provider", "sandbox")):
+    for by, key, title in (
+        ("brand", "demo", "Demo Shop"),
+        ("method", "mpesa_ke", "mpesa_ke"),
+        ("provider", "sandbox", "Sandbox"),
+    ):
         page = (await vera.get(f"/?by={by}")).body.decode()
         row = page.split("<h2>By")[1].split("<tbody>")[1]
         cells = re.findall('<td class="num" data-name="[^"]+">([^<]*)</td>', row)
-        assert f">{key}</a>" in row
+        assert f">{title}</a>" in row
         assert cells[:4] == ["3", "1", "2", "33.3 %"], by
         assert "<svg" in page
         narrowed = (await vera.get(f"/?of={by}&value={key}&view=month")).body.decode()

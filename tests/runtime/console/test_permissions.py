@@ -134,11 +134,12 @@ def test_charts_say_what_was_counted() -> None:
         for status, latency_s in ((Status.PENDING, 0), (Status.SUCCESS, 5), (Status.FAILED, 0))
     ]
     labels = [f"{hour:02}:00" for hour in range(24)]
-    volume, rate, latency = build_charts(
-        statistics_over_time(counts, Instant(0), Instant(24 * HOUR), HOUR), labels
+    volume, latency, rate = build_charts(
+        statistics_over_time(counts, Instant(0), Instant(24 * HOUR), HOUR), labels, with_rate=True
     )
     assert volume.rows[23] == ("23:00", ["162", "162"])
     assert rate.rows[23] == ("23:00", ["50%"])
     assert rate.rows[3] == ("03:00", ["–"])
     assert latency.rows[0] == ("00:00", ["≤ 5 s", "> 1 h"])
     assert [level.text for level in latency.levels] == ["≤ 1 s", "≤ 30 s", "> 1 h"]
+    assert [level.text for level in rate.levels] == ["40%", "70%", "100%"]

@@ -1,0 +1,267 @@
+"""What needs a person now, the worst first, with the money at stake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import frozen
+
+from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.providers.common.account_check import SIGN_IN
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState
+from mmo_sansio.resilience.circuit_breaker import BreakerState
+from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.money import Money
+from mmo_trio.console.context import console
+from mmo_trio.console.money_figures import format_sums, requested_amounts
+from mmo_trio.storage.interface.admin_types import (
+    STUCK_COUNT_MAX,
+    UNFINISHED_STATES,
+    ChangeState,
+    NoteTopic,
+)
+from mmo_trio.workers.providers.account_notes import read_finding_note
+from mmo_trio.workers.providers.float_monitor import KnownFloat, known_floats
+
+READ_MAX = 100
+"""Entries of a list whose money is added up; of more the sum is that of these at least."""
+
+
+@frozen
+class Attention:
+    """Describes something that needs a person."""
+
+    is_bad: bool
+    """Whether money or all payments of somebody are at stake; else it can wait for an hour."""
+    title: str
+    detail: str
+    endpoint: str
+    """The page on which it is dealt with."""
+
+
+@frozen
+class AccountConcern:
+    """Says what is wrong with the account with a provider."""
+
+    is_bad: bool
+    text: str
+    words: str
+    """What is wrong, and who mends it."""
+
+
+def account_concerns(findings: Iterable[AccountFinding]) -> Sequence[AccountConcern]:
+    """Return what is wrong with an account, the worst first."""
+    concerns = list[tuple[int, AccountConcern]]()
+    for found in findings:
+        is_sign_in = found.part == SIGN_IN
+        detail = f"{found.words} ({found.code})" if found.code else found.words
+        match found.state:
+            case AccountState.REFUSED:
+                text = "sign-in fails" if is_sign_in else f"{found.part} refused"
+                rank = 0 if is_sign_in else 1
+                concerns.append((rank, AccountConcern(True, text, detail)))
+            case AccountState.UNKNOWN if found.code:
+                text = "sign-in fails" if is_sign_in else f"{found.part} not answered"
+                concerns.append((2, AccountConcern(False, text, detail)))
+            case AccountState.WARNED:
+                concerns.append((3, AccountConcern(False, f"{found.part} warned of", detail)))
+            case _:
+                pass
+    return [concern for _, concern in sorted(concerns, key=lambda ranked: ranked[0])]
+
+
+def account_concern(findings: Iterable[AccountFinding]) -> AccountConcern | None:
+    """Return the worst that is known of an account; None where all works, or nothing is known."""
+    return next(iter(account_concerns(findings)), None)
+
+
+async def read_account_concerns() -> Mapping[str, Sequence[AccountConcern]]:
+    """Return what is wrong with the accounts, by the provider's name."""
+    findings: dict[str, list[AccountFinding]] = {}
+    for note in await console().store.admin.provider_notes(NoteTopic.FINDING):
+        findings.setdefault(note.provider, []).append(read_finding_note(note))
+    titles = console().provider_titles
+    concerns = {name: account_concerns(found) for name, found in findings.items()}
+    return {name: wrong for name, wrong in concerns.items() if wrong and name in titles}
+
+
+async def read_attention(
+    concerns: Mapping[str, Sequence[AccountConcern]], failed: Sequence[tuple[int, CallbackRecorded]]
+) -> Sequence[Attention]:
+    """Return what needs a person, the worst first; `failed` are the callbacks of the period that
+    were not delivered."""
+    titles = console().provider_titles
+    found = [
+        Attention(
+            concern.is_bad,
+            f"{titles[name]}: {concern.text}",
+            concern.words,
+            "providers.list_providers",
+        )
+        for name, wrong in concerns.items()
+        for concern in wrong
+    ]
+    found += await _stopped()
+    found += await _unknown_money()
+    found += await _approvals()
+    found += await _low_floats()
+    if failed:
+        text = "callback was" if len(failed) == 1 else "callbacks were"
+        found.append(
+            Attention(
+                False,
+                f"{len(failed):,} {text} not delivered",
+                "The merchant may not know how a payment has ended.",
+                "work_lists.callbacks",
+            )
+        )
+    return sorted(found, key=lambda each: not each.is_bad)
+
+
+async def _stopped() -> list[Attention]:
+    """Return the breakers that are open."""
+    titles = console().provider_titles
+    found = [
+        Attention(
+            True,
+            f"{titles[name]}: its breaker has stopped new payments",
+            "It did not answer; it is tried again by itself.",
+            "providers.list_providers",
+        )
+        for name, state in console().provider_breakers().items()
+        if state is BreakerState.OPEN and name in titles
+    ]
+    breakers = await console().store.breakers()
+    open_brands = sorted(
+        brand for brand, each in breakers.items() if each.state is BreakerState.OPEN
+    )
+    if open_brands:
+        names = ", ".join(open_brands[:3])
+        more = f" and {len(open_brands) - 3:,} more" if len(open_brands) > 3 else ""
+        merchants = "1 merchant" if len(open_brands) == 1 else f"{len(open_brands):,} merchants"
+        found.append(
+            Attention(
+                False,
+                f"Callbacks to {merchants} stopped",
+                f"{names}{more}: the receiver fails, and is tried again by itself.",
+                "providers.list_breakers",
+            )
+        )
+    return found
+
+
+async def _unknown_money() -> list[Attention]:
+    """Return the payments of which nobody knows whether they were paid, and the suspense book."""
+    context, found = console(), []
+    admin = context.store.admin
+    stuck = await admin.stuck_transactions(context.gateway_time(), limit=STUCK_COUNT_MAX)
+    if stuck:
+        found.append(
+            Attention(
+                True,
+                _counted(len(stuck), "payment is stuck", "payments are stuck", STUCK_COUNT_MAX),
+                _at_stake(_requested(stuck), "unknown") or "sent over an hour ago, and no result",
+                "work_lists.stuck",
+            )
+        )
+    entries = await admin.suspense_entries(limit=READ_MAX)
+    if entries:
+        references = {each.gateway_reference for each in entries if each.gateway_reference}
+        payments = await context.store.transactions(sorted(references))
+        found.append(
+            Attention(
+                True,
+                _counted(len(entries), "entry in suspense", "entries in suspense", READ_MAX),
+                _at_stake(_requested(payments.values()), "in doubt")
+                or "reports that fit no payment, or contradict one",
+                "work_lists.suspense",
+            )
+        )
+    return found
+
+
+async def _approvals() -> list[Attention]:
+    """Return what waits for a second user."""
+    context, found = console(), []
+    store = context.store
+    proposals = [
+        each
+        for state in UNFINISHED_STATES
+        for each in await store.admin.proposals(state=state, limit=READ_MAX)
+    ]
+    if proposals:
+        payments = await store.transactions([each.gateway_reference for each in proposals])
+        found.append(
+            Attention(
+                False,
+                _counted(len(proposals), "proposal waits", "proposals wait", READ_MAX),
+                _at_stake(_requested(payments.values()), "to end by hand"),
+                "work_lists.list_proposals",
+            )
+        )
+    unfinished = await store.list_reversals(only_unfinished=True, limit=READ_MAX)
+    reversals = [each for each in unfinished if not each.state.has_ended]
+    if reversals:
+        found.append(
+            Attention(
+                False,
+                _counted(len(reversals), "reversal waits", "reversals wait", READ_MAX),
+                _at_stake([each.amount for each in reversals], "to give back"),
+                "reversals.list_reversals",
+            )
+        )
+    changes = await store.admin.configuration_changes(state=ChangeState.OPEN, limit=READ_MAX)
+    if changes:
+        found.append(
+            Attention(
+                False,
+                _counted(
+                    len(changes), "change of a brand waits", "changes of brands wait", READ_MAX
+                ),
+                "for a second user",
+                "brands.list_changes",
+            )
+        )
+    return found
+
+
+async def _low_floats() -> list[Attention]:
+    context = console()
+    floats = await known_floats(
+        context.store.admin, context.provider_titles, context.gateway_time()
+    )
+    return [
+        Attention(
+            False,
+            f"{context.provider_titles.get(each.forecast.latest.provider)}: the float is low",
+            " ".join((format_sums([each.forecast.latest.amount]), format_time_left(each))).strip(),
+            "providers.list_providers",
+        )
+        for each in floats
+        if each.is_low
+    ]
+
+
+def format_time_left(known: KnownFloat) -> str:
+    """Return how long a float lasts, `9 hours left`, `12 days left`; empty above 30 days, and where
+    nothing is spent."""
+    hours = known.forecast.hours_left
+    if hours is None or not known.forecast.latest.is_float or hours > 30 * 24:
+        return ""
+    count, unit = (hours, "hour") if hours < 48 else (hours / 24, "day")
+    if count < 1:
+        return f"less than one {unit} left"
+    return f"{count:.0f} {unit if round(count) == 1 else unit + 's'} left"
+
+
+def _requested(payments: Iterable[Transaction]) -> Sequence[Money]:
+    return requested_amounts(payments, with_simulated=console().moves_no_money)
+
+
+def _at_stake(amounts: Sequence[Money], word: str) -> str:
+    return f"{format_sums(amounts)} {word}" if amounts else ""
+
+
+def _counted(count: int, one: str, several: str, count_max: int) -> str:
+    more = "+" if count >= count_max else ""
+    return f"1 {one}" if count == 1 else f"{count:,}{more} {several}"

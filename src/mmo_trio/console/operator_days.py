@@ -1,0 +1,135 @@
+"""Draws how each operator did over a day: a row of cells, one for each quarter of an hour, in which
+an outage is a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import frozen
+
+from mmo_sansio.values.clock import Instant, Span, later
+from mmo_trio.console.views import format_utc_seconds
+from mmo_trio.storage.interface.admin_types import QUARTER_HOUR, AuditRow, ProviderCount
+
+FAILING_RATE = 0.5
+"""Below this success rate something is broken."""
+WEAK_RATE = 0.8
+"""Below this success rate somebody should look."""
+
+SPANS_TOLD_MAX = 4
+"""Spans of failures that a row's text tells."""
+
+
+@frozen
+class OperatorDay:
+    """Describes the day of one operator."""
+
+    name: str
+    title: str
+    succeeded: int
+    failed: int
+    paths: Sequence[tuple[str, str]]
+    """A class of the stylesheet, and the path of the cells that have it, a cell being one wide."""
+    stops: str
+    """The path of the time in which it was stopped; empty where it was not."""
+    text: str
+    """The same in words."""
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.failed
+
+
+def cell_level(succeeded: int, failed: int) -> str:
+    """Return the class of a cell: `none`, `good`, `warn` or `bad`."""
+    if not succeeded + failed:
+        return "none"
+    rate = succeeded / (succeeded + failed)
+    return "bad" if rate < FAILING_RATE else "warn" if rate < WEAK_RATE else "good"
+
+
+def operator_day(
+    name: str,
+    title: str,
+    counts: Iterable[ProviderCount],
+    begin: Instant,
+    end: Instant,
+    stopped: Sequence[tuple[Instant, Instant]] = (),
+) -> OperatorDay:
+    """Return the day of an operator in [begin, end), with the times in which it was stopped."""
+    found = {each.began_at: each for each in counts if each.provider == name}
+    starts = [Instant(at) for at in range(begin, end, QUARTER_HOUR)]
+    levels = []
+    for at in starts:
+        cell = found.get(at)
+        levels.append("none" if cell is None else cell_level(cell.succeeded, cell.failed))
+    runs = list(_runs(levels))
+
+    stops = [
+        (
+            max(0, (since - begin) // QUARTER_HOUR),
+            min(len(starts), -((begin - until) // QUARTER_HOUR)),
+        )
+        for since, until in stopped
+        if since < end and until > begin
+    ]
+    succeeded = sum(each.succeeded for each in found.values())
+    failed = sum(each.failed for each in found.values())
+    told = [_span_text(starts, first, last) for level, first, last in runs if level == "bad"]
+    return OperatorDay(
+        name,
+        title,
+        succeeded,
+        failed,
+        [
+            (
+                level,
+                "".join(f"M{first} 0h{last - first}" for of, first, last in runs if of == level),
+            )
+            for level in ("none", "good", "warn", "bad")
+            if level in levels
+        ],
+        "".join(f"M{first} 0h{max(1, last - first)}" for first, last in stops),
+        _day_text(told, [_span_text(starts, first, last) for first, last in stops]),
+    )
+
+
+def stop_times(
+    events: Iterable[AuditRow], begin: Instant, now: Instant, closed_at: Instant | None
+) -> Sequence[tuple[Instant, Instant]]:
+    """Return when staff had stopped a provider, by its audit events in any order."""
+    stopped, since = [], None
+    for row in sorted(events, key=lambda row: row.number):
+        if row.event.action == "provider_closed":
+            since = row.event.at
+        elif row.event.action == "provider_opened" and since is not None:
+            stopped.append((since, row.event.at))
+            since = None
+    if closed_at is not None:
+        stopped.append((closed_at, now))
+    return [(since, until) for since, until in stopped if until > begin]
+
+
+def _runs(levels: Sequence[str]) -> Iterable[tuple[str, int, int]]:
+    """Yield each run of equal levels with its first index and the one after its last."""
+    first = 0
+    for index in range(1, len(levels) + 1):
+        if index == len(levels) or levels[index] != levels[first]:
+            yield levels[first], first, index
+            first = index
+
+
+def _span_text(starts: Sequence[Instant], first: int, last: int) -> str:
+    until = later(starts[max(first, last - 1)], Span(QUARTER_HOUR))
+    return f"{format_utc_seconds(starts[first])[11:16]} to {format_utc_seconds(until)[11:16]}"
+
+
+def _day_text(failing: Sequence[str], stopped: Sequence[str]) -> str:
+    texts: Mapping[str, Sequence[str]] = {"most failed": failing, "stopped": stopped}
+    parts = []
+    for word, spans in texts.items():
+        if spans:
+            more = len(spans) - SPANS_TOLD_MAX
+            told = ", ".join(spans[-SPANS_TOLD_MAX:])
+            parts.append(f"{word} {told}" + (f" and {more} times before" if more > 0 else ""))
+    return "; ".join(parts)

@@ -1,0 +1,134 @@
+"""What a duty officer sees first: what needs a person, money by currency, why payments failed, and
+what is wrong with an account."""
+
+from __future__ import annotations
+
+import re
+
+from mmo_sansio.providers.common.account_check import SIGN_IN
+from mmo_sansio.providers.common.balances import AccountBalance
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Instant, Span, earlier
+from mmo_sansio.values.money import Money
+from mmo_trio.console.providers import age_text, show_float
+from mmo_trio.storage.sql.store import Store
+from mmo_trio.workers.providers.account_notes import finding_note
+from mmo_trio.workers.providers.float_monitor import known_floats
+from tests.runtime.console.conftest import SignedIn
+from tests.runtime.console.test_pages import shown
+from tests.runtime.console.test_payments import NUMBER, ended, made
+from tests.support.console_browser import open_store_of
+from tests.support.sandbox_gateway import Running
+
+SUCCEEDS, FAILS = "254700000001", NUMBER
+
+
+async def pay(sandbox: Running, msisdn: str, count: int) -> None:
+    for _ in range(count):
+        answer = await made(sandbox, payer={"id": "c", "msisdn": msisdn})
+        await ended(sandbox, answer["gatewayReference"])
+
+
+async def note_findings(store: Store, now: Instant, *findings: AccountFinding) -> None:
+    for found in findings:
+        await store.admin.note_provider(finding_note(found, earlier(now, Span(42 * MINUTE))))
+
+
+async def sandbox_time(store: Store) -> Instant:
+    """The gateway's own time, by its newest payment."""
+    [payment] = await store.admin.find_transactions(limit=1)
+    return payment.order.created_at
+
+
+async def test_money_and_reasons_are_on_the_first_page(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    await pay(sandbox, SUCCEEDS, 2)
+    await pay(sandbox, FAILS, 3)
+    vera = await signed_in("vera")
+    text = await shown(vera, "/")
+    assert "Needs a person now" in text
+    assert re.search(r"Taken, KES [\d,]+\.00 \d payments?", text)
+    page = (await vera.get("/")).body.decode()
+    [link] = re.findall(r'href="(/payments\?status=failed&amp;code=[^"]*)"', page)
+    listed = (await vera.get(link.replace("&amp;", "&"))).body.decode()
+    assert len(set(re.findall(r'href="(/payments/\w+)"', listed))) == 3
+    assert "3 failed: 3 by the payer." in text
+
+
+async def test_a_failing_sign_in_is_news_on_both_pages(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    await pay(sandbox, SUCCEEDS, 1)
+    words = "The token service does not work."
+    async with open_store_of(sandbox.directory) as store:
+        now = await sandbox_time(store)
+        await note_findings(
+            store,
+            now,
+            AccountFinding("sandbox", SIGN_IN, AccountState.UNKNOWN, "HTTP 500", words),
+            AccountFinding("sandbox", "initiator", AccountState.WORKS, "2032", "It is accepted."),
+        )
+    vera = await signed_in("vera")
+    assert f"Sandbox: sign-in fails {words} (HTTP 500)" in await shown(vera, "/")
+    text = await shown(vera, "/providers")
+    assert "not stopped sign-in fails" in text
+    assert "1 of 2 checks work, 42 min ago" in text
+    page = (await vera.get("/providers")).body.decode()
+    before, _, folded = page.partition('<details data-keep id="checks-sandbox"')
+    assert "2032" not in before
+    assert "2032" in folded.partition("</details>")[0]
+
+
+async def test_nothing_is_drawn_where_nothing_happened(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    page = (await (await signed_in("vera")).get("/")).body.decode()
+    assert "No payment has ended in this time." in page
+    assert 'class="chart' not in page
+
+
+async def test_brands_show_success_money_and_the_keys_in_use(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    await pay(sandbox, SUCCEEDS, 1)
+    await pay(sandbox, FAILS, 1)
+    vera = await signed_in("vera")
+    text = await shown(vera, "/brands")
+    assert re.search(r"50\.0 % of 2 KES [\d,]+\.00 no limit delivered 1$", text)
+    async with open_store_of(sandbox.directory) as store:
+        [record] = await store.admin.brands()
+        assert await store.admin.retire_key("demo", record.keys[0].id, now=Instant(1))
+    assert re.search(r"delivered 0$", await shown(vera, "/brands"))
+
+
+async def test_a_line_says_its_least_and_when_it_runs_out(sandbox: Running) -> None:
+    now = Instant(20_000 * DAY)
+    spent = [
+        AccountBalance(
+            "momo",
+            "KES",
+            Money(100_000 - 4_000 * hour, "KES"),
+            earlier(now, Span((24 - hour) * HOUR)),
+            True,
+        )
+        for hour in range(25)
+    ]
+    async with open_store_of(sandbox.directory) as store:
+        await store.admin.record_balances(spent)
+        [known] = await known_floats(store.admin, ["momo"], now)
+    drawn = show_float(known, spent, now)
+    assert drawn.line_text == "Last 24 hours, at least KES 40.00, runs out in about 1 hour"
+    assert drawn.time_left == "1 hour left"
+    assert drawn.line.forecast
+
+
+def test_an_age_is_short() -> None:
+    now = Instant(20_000 * DAY)
+    ages = [Span(5), Span(42 * MINUTE), Span(3 * HOUR + MINUTE), Span(2 * DAY)]
+    assert [age_text(earlier(now, age), now) for age in ages] == [
+        "just now",
+        "42 min ago",
+        "3 h ago",
+        "2 d ago",
+    ]
