@@ -60,10 +60,11 @@ def call(api: str, path: str, key: str, body: str | None = None) -> dict[str, An
 
 @pytest.mark.spec("C1", "C6", "K1", "L2")
 def test_the_first_payment_by_hand(root: Path, tmp_path: Path) -> None:
-    (create, rest), (look_up, _) = CURL.findall(
+    (create, rest), (look_up, _), (pay, further) = CURL.findall(
         (root / "docs/get_started.md").read_text(encoding="utf-8")
     )
     [body] = re.findall(r"-d '(.*)'", rest, re.DOTALL)
+    [pay_out] = re.findall(r"-d '(.*)'", further, re.DOTALL)
     data = ["--data", str(tmp_path / "data")]
     with running(tmp_path / "sandbox", "sandbox", *data, *FREE_PORTS) as sandbox_says:
         ready = sandbox_says(r"READY api=http://(\S+) .* brand=demo api_key=(\S+)\n")
@@ -75,6 +76,10 @@ def test_the_first_payment_by_hand(root: Path, tmp_path: Path) -> None:
             assert answer["merchantReference"] == "order-1"
             receiver_says(
                 rf"callback  /  {answer['gatewayReference']}  order-1  success  key ok  -> 204"
+            )
+            paid = call(api, pay, key, pay_out.replace("https://127.0.0.1:8443/", address))
+            receiver_says(
+                rf"callback  /  {paid['gatewayReference']}  {paid['merchantReference']}  success"
             )
         found = call(api, look_up, key)
         assert (found["status"], found["gatewayReference"]) == (
