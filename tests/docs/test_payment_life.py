@@ -23,6 +23,7 @@ def test_the_pictures_are_as_they_are_drawn() -> None:
     "page",
     [
         "README.md",
+        "docs/README.md",
         "docs/get_started.md",
         "docs/callbacks.md",
         "src/mmo_trio/pages/templates/docs/docs.html",
