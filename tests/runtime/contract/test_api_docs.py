@@ -348,3 +348,10 @@ async def test_the_documentation_follows_the_settings(serve: Serve) -> None:
         assert document["servers"] == [{"url": "https://pay.example"}]
         told = await page(sandbox, "/errors/bad_request")
         assert b"https://docs.example/codes/bad_request" in told[0].body
+
+
+async def test_who_looks_for_a_refund_is_told_how_money_goes_back(sandbox: Running) -> None:
+    for path in ("/docs", "/docs.md"):
+        text = (await ask(f"{sandbox.ready.pages}{path}")).body.decode()
+        assert "This API has no refund." in text
+        assert "brings no callback" in text
