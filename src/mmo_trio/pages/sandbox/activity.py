@@ -136,6 +136,9 @@ async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[Shown
     shown = []
     for callback in recorded:
         reference = callback.gateway_reference
+        if reference not in payments:
+            continue  # Retention has removed it meanwhile.
+
         # Only the callbacks of one payment come with the bodies of the answers.
         (whole,) = await store.admin.callbacks(gateway_reference=reference)
         attempt = whole.attempt
