@@ -175,7 +175,7 @@ async def test_an_operator_that_does_not_answer_is_told_as_such(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
-        ("Jane\x00\x1b[2J\r\n", "Jane [2J Doe"),
+        ("Jane\x00\x1b[2J\r\n", "Jane\ufffd [2J Doe"),
         ("<script>alert(1)</script>", "<script>alert(1)</script> Doe"),
         ("x" * 10_240, "x" * NAME_CHARACTERS_MAX),
         ("J***", "J*** Doe"),
@@ -190,9 +190,6 @@ async def test_a_name_is_short_and_printable_whatever_the_operator_writes(
         played.airtel.simulator.open_accounts([{"account": PAYER, "first_name": written}])
         answer = await payee(running.ready.api, "airtel", AIRTEL_NUMBER)
         found = told(answer)
-        if written.startswith("Jane\x00"):
-            assert found == {"outcome": "unanswered"}  # U+0000 makes the whole answer unreadable.
-            return
         assert found["name"] == shown
         assert found["isMasked"] is ("*" in shown)
 

@@ -23,8 +23,8 @@ FREE_TEXTS: Final = frozenset(
     (
         *("ResultDesc", "ResponseDescription", "CustomerMessage"),  # M-Pesa
         *("FirstName", "MiddleName", "LastName", "sender", "organizationname"),
-        *("payeeNote", "payerMessage"),  # MTN MoMo
-        "message",  # Airtel Money
+        *("payeeNote", "payerMessage", "given_name", "family_name", "name"),  # MTN MoMo
+        *("message", "first_name", "last_name"),  # Airtel Money
     )
 )
 """The members that the gateway's own operators fill with texts for people, and with people's names.

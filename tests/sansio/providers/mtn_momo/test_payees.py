@@ -80,3 +80,8 @@ def test_only_mtns_own_word_makes_a_number_unknown() -> None:
 )
 def test_anything_else_tells_nothing(answer: HttpResponse | ExchangeFailed) -> None:
     assert isinstance(ask(answer)[0], PayeeUnanswered)
+
+
+def test_a_name_that_no_store_could_hold_hides_no_account() -> None:
+    told = {"given_name": "Sand\0", "family_name": "Box\ud800", "name": "\0"}
+    assert ask(json_answer(200, told))[0] == PayeeNamed("mtn_ug", "Sand\ufffd Box\ufffd")
