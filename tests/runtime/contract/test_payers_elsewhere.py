@@ -72,7 +72,7 @@ async def test_a_payer_goes_to_the_operators_page_and_comes_back(
     accepted = await running.merchant.accepted("web/payin", successRedirectUrl=redirect)
     reference, page_url = accepted["gatewayReference"], accepted["pageUrl"]
     first = text_of(await ask(page_url))
-    assert "You confirm with <strong>Lipa</strong>, for" in first
+    assert 'You confirm with <strong class="sum">Lipa</strong>, for' in first
     assert "A message from" not in first
     await press(page_url)
 
