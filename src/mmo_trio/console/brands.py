@@ -152,7 +152,7 @@ async def _brand_days() -> Mapping[str, BrandDayFigures]:
         HOUR, earlier(end, DAY), end, is_simulated=None if context.moves_no_money else False
     )
     by_brand: dict[str, list[PaymentSum]] = {}
-    for each in await context.store.admin.sum_payments(query, by=CountDimension.BRAND):
+    for each in await context.counted.sum_payments(query, by=CountDimension.BRAND):
         by_brand.setdefault(each.key, []).append(each)
     return {
         brand: BrandDayFigures(

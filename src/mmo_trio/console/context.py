@@ -15,6 +15,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.admin.auditing import AuditLog, SecretKeys
 from mmo_trio.api.forwarded import TrustedProxies
+from mmo_trio.console.counted_past import CountedPast
 from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.asgi.web_app import OpenStreams
@@ -71,6 +72,10 @@ class ConsoleContext:
     known_state: KnownState = Factory(KnownState)
     payees: PayeeQuestions | None = None
     """Asks operators whose account is behind a number; None where nobody may ask."""
+    counted: CountedPast = Factory(
+        lambda self: CountedPast(self.store.admin, self.now), takes_self=True
+    )
+    """Counts of payments, of which what is settled is read once."""
     closing: trio.Event = Factory(trio.Event)
     """Set when the listeners close, which ends the event streams."""
 

@@ -99,14 +99,15 @@ async def show() -> str:
     end = _period_end(request.args.get("end"), now, period)
     begin = earlier(end, period.length)
     admin, which = console().store.admin, _counted_payments(only)
+    counted_past = console().counted
 
     both = CountQuery(period.step, earlier(begin, period.length), end, only, which)
     steps = statistics_over_time(
-        await admin.count_payments(both, by=None), both.begin, end, period.step
+        await counted_past.count_payments(both, by=None), both.begin, end, period.step
     )
     steps_before, steps = steps[: period.step_count], steps[period.step_count :]
     counted = CountQuery(period.step, begin, end, only, which)
-    by_dimension = {by: statistics_by_key(await admin.count_payments(counted, by=by))}
+    by_dimension = {by: statistics_by_key(await counted_past.count_payments(counted, by=by))}
     titles = await _titles(by)
     rows = [
         (each, titles.get(each.key, each.key))
@@ -128,13 +129,13 @@ async def show() -> str:
         providers = await _provider_health(evolve(counted, is_simulated=None), concerns)
         if CountDimension.BRAND not in by_dimension:
             by_dimension[CountDimension.BRAND] = statistics_by_key(
-                await admin.count_payments(counted, by=CountDimension.BRAND)
+                await counted_past.count_payments(counted, by=CountDimension.BRAND)
             )
         brands = await _brand_health(counted, by_dimension[CountDimension.BRAND], failed)
     if which is False:
         figures += await _simulated_figures(evolve(counted, is_simulated=True))
 
-    sums = await admin.sum_payments(counted, by=None)
+    sums = await counted_past.sum_payments(counted, by=None)
     totals = currency_totals(sums)
     if period.step == HOUR and (only is None or only[0] is CountDimension.PROVIDER):
         days = await _operator_days(begin, end, only)
@@ -213,7 +214,7 @@ async def _operator_days(
 ) -> Sequence[OperatorDay]:
     """Return the days of the operators with payments, that with the most failures first."""
     admin, now = console().store.admin, console().now()
-    counts = await admin.provider_quarters(begin, end)
+    counts = await console().counted.provider_quarters(begin, end)
     ended = Counter[str]()
     for each in counts:
         ended[each.provider] += each.succeeded + each.failed
@@ -242,7 +243,7 @@ def _counted_payments(only: tuple[CountDimension, str] | None) -> bool | None:
 
 async def _simulated_figures(query: CountQuery) -> list[KeyFigure]:
     """Return the figure of the payments by which no money moved, where there are any."""
-    counts = await console().store.admin.count_payments(query, by=None)
+    counts = await console().counted.count_payments(query, by=None)
     created = sum(each.count for each in counts if each.status is Status.PENDING)
     if not created:
         return []
@@ -279,7 +280,9 @@ async def _provider_health(
 ) -> list[Health]:
     admin, breakers = console().store.admin, console().provider_breakers()
     closed = {each.name for each in await admin.closed_providers()}
-    counted = statistics_by_key(await admin.count_payments(query, by=CountDimension.PROVIDER))
+    counted = statistics_by_key(
+        await console().counted.count_payments(query, by=CountDimension.PROVIDER)
+    )
     return worst_first(
         judge_health(
             name,

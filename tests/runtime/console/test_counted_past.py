@@ -1,0 +1,56 @@
+"""What was counted in hours that are over is read once, and the last hours each time."""
+
+from __future__ import annotations
+
+from attrs import Factory, define
+
+from mmo_sansio.values.clock import DAY, HOUR, Instant, Span, earlier, later
+from mmo_sansio.values.model import Status
+from mmo_trio.console.counted_past import CountedPast
+from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery, PaymentCount
+
+NOW = Instant(20_000 * DAY)
+LAST_DAY = CountQuery(HOUR, earlier(NOW, DAY), NOW)
+
+
+@define
+class CountingStore:
+    """Answers each question with one row, and says what was asked."""
+
+    asked: list[CountQuery] = Factory(list)
+
+    async def count_payments(
+        self, query: CountQuery, *, by: CountDimension | None
+    ) -> list[PaymentCount]:
+        self.asked.append(query)
+        return [PaymentCount(str(query.begin), Status.SUCCESS, 1, 1)]
+
+
+async def test_only_hours_that_may_change_are_read_again() -> None:
+    store = CountingStore()
+    counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
+    first = await counted.count_payments(LAST_DAY, by=None)
+    assert len(store.asked) == len(first) == 24
+    store.asked.clear()
+    assert await counted.count_payments(LAST_DAY, by=None) == first
+    assert [each.begin for each in store.asked] == [earlier(NOW, HOUR)]
+
+
+async def test_what_concerns_one_brand_is_read_at_once_and_not_kept() -> None:
+    store = CountingStore()
+    counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
+    only = CountQuery(HOUR, earlier(NOW, DAY), NOW, (CountDimension.BRAND, "acme"))
+    await counted.count_payments(only, by=None)
+    await counted.count_payments(only, by=None)
+    assert store.asked == [only, only]
+
+
+async def test_the_memory_is_bounded() -> None:
+    store = CountingStore()
+    counted = CountedPast(store, lambda: later(NOW, DAY), rows_kept_max=5)  # type: ignore[arg-type]
+    await counted.count_payments(LAST_DAY, by=None)
+    store.asked.clear()
+    await counted.count_payments(CountQuery(HOUR, earlier(NOW, Span(5 * HOUR)), NOW), by=None)
+    assert not store.asked
+    await counted.count_payments(LAST_DAY, by=None)
+    assert store.asked
