@@ -42,10 +42,11 @@ def test_the_demo_is_one_line(readme: str) -> None:
 
 @pytest.mark.spec("C1", "C13")
 def test_the_first_payment_has_what_a_payment_needs(first_steps: str) -> None:
-    [body] = re.findall(r"-d '(\{.*?\})'\n```", first_steps, re.DOTALL)
-    assert json.loads(body).keys() == {
-        "amount", "payer", "country", "resultUrl", "merchantReference",
-    }  # fmt: skip
+    pay_in, pay_out = re.findall(r"-d '(\{.*?\})'\n```", first_steps, re.DOTALL)
+    for body, party in ((pay_in, "payer"), (pay_out, "payee")):
+        assert json.loads(body).keys() == {
+            "amount", party, "country", "resultUrl", "merchantReference",
+        }  # fmt: skip
 
 
 @pytest.mark.spec("C6")
