@@ -177,6 +177,29 @@ def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> No
         screenshot(page, "console-fault-narrow")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 360, 1280])
+def test_charts_are_read_at_any_width_with_scripts_or_without(
+    browser: Browser, office: Sandbox, width: int, scheme: str
+) -> None:
+    size: ViewportSize = {"width": width, "height": 640}
+    with browser_page(
+        browser, viewport=size, color_scheme=scheme, java_script_enabled=False
+    ) as page:
+        sign_in(page, office, "ada")
+        for name in ("overview", "providers", "brands"):
+            page.goto(office.console + PAGES[name])
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        page.goto(f"{office.console}/")
+        expect(page.get_by_role("heading", name="Needs a person now")).to_be_visible()
+        expect(page.get_by_role("img", name="Sandbox: ")).to_be_visible()
+        heights = page.locator(".chart svg > text").evaluate_all(
+            "(texts) => texts.map((each) => 12 * each.getScreenCTM().a)"
+        )
+        assert heights
+        assert min(heights) >= 10.5, heights
+
+
 def test_two_users_end_a_payment_by_hand_without_scripts(browser: Browser, office: Sandbox) -> None:
     with (
         browser_page(browser, viewport=NARROW, java_script_enabled=False) as one,
