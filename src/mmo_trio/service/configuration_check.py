@@ -17,6 +17,7 @@ from mmo_trio.service.resources import AuthoritiesKey, authorities_file
 from mmo_trio.service.sockets import open_certificates
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.providers import ProviderSection
+from mmo_trio.settings.sections import ListenSection
 from mmo_trio.settings.service import plaintext_faults, provider_titles
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.notices import read_key
@@ -88,8 +89,14 @@ def _environment(settings: Settings) -> AccountEnvironment:
         KeyRing(bytes(MASTER_KEY_BYTES)),
         "https://hooks.invalid",
         settings.provider_kinds,
-        pages_url=settings.gateway.hpp_url or "",
+        pages_url=settings.gateway.hpp_url or _pages_listener(settings.listen),
     )
+
+
+def _pages_listener(listen: ListenSection) -> str:
+    """Return the address that `mmo serve` takes for the payment pages where none is set."""
+    scheme = "http" if listen.tls_certificate is None else "https"
+    return f"{scheme}://{listen.pages}"
 
 
 def _provider_faults(settings: Settings) -> list[SettingsError]:

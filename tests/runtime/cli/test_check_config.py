@@ -170,3 +170,23 @@ production = true
     assert "provider.real:" not in checked.stderr
     assert "provider.tried: no money moves by this account" in checked.stderr
     assert "provider.proxied: by production = true money moves" in checked.stderr
+
+
+def test_pages_without_https_are_a_fault_where_an_operator_sends_payers_back(
+    tmp_path: Path,
+) -> None:
+    """Also those of the listener, whose address the pages have where the settings name none."""
+    create_master_key(tmp_path / "master.key")
+    account = """
+[provider.wave_sn]
+kind = "wave"
+api_key = "wave_sn_prod_a-secret-key"
+"""
+    for pages in ("", '[gateway]\nhpp_url = "http://checkout.example"\n'):
+        said = faults(written(tmp_path, pages + account))
+        assert "gateway.hpp_url" in said
+        assert "provider.wave_sn needs that" in said
+
+    config = written(tmp_path, '[gateway]\nhpp_url = "https://checkout.example"\n' + account)
+    checked = mmo("check-config", "--config", config)
+    assert checked.exit_code == 0, checked.output

@@ -26,16 +26,19 @@ from mmo_sansio.payments.answers import answers_ended_poll
 from mmo_sansio.providers.common.interface import (
     Conversation,
     ExchangeFailed,
+    PaymentReports,
     Provider,
     may_commit,
 )
 from mmo_sansio.providers.common.operations import (
     OperationKey,
+    operation_key,
     resubmission_ends_at,
     with_poll_interval,
     with_version,
 )
 from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Order, Stage, Status, Transaction, Type
 from mmo_trio.engine.engine import Sender, Submit
 from mmo_trio.storage.interface.store import (
@@ -572,7 +575,10 @@ class ProviderWorker:
         """Run the conversation of a submission that is on record, and report its result."""
         provider = self.providers[transaction.order.provider]
         self.counts[provider.name].submissions += 1
-        conversation = provider.submit(transaction, now=self.now())
+        if operation_key(transaction) in provider.operations:
+            conversation = provider.submit(transaction, now=self.now())
+        else:
+            conversation = _refuse_operation(transaction)
         report = await self._converse(
             conversation, self.exchange_for(provider.name), transaction, began_at
         )
@@ -805,6 +811,14 @@ async def _exchange_by_deadline(
     with trio.move_on_at(deadline):
         return await exchange(request)
     raise ExchangeFailed("No answer came in time.", may_have_arrived=True)
+
+
+def _refuse_operation(transaction: Transaction) -> Conversation:
+    """Report that the account does not offer the operation, though a brand's method lists it: an
+    adapter that is never asked for it can't mistake a pay-out for a pay-in."""
+    yield from ()
+    about = PaymentReports(transaction, transaction.order.provider)
+    return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
 
 
 def _ask_nobody(transaction: Transaction) -> Conversation:

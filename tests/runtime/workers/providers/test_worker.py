@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import trio
@@ -32,6 +33,7 @@ from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.common.operations import (
+    DIRECT_PAYIN,
     PAYIN_RESUBMISSION_PERIOD,
     PAYOUT_RESUBMISSION_PERIOD,
     OperationKey,
@@ -68,6 +70,16 @@ from mmo_trio.workers.providers.worker import (
 from tests.runtime.workers.providers.test_kept_hints import call_at_once
 from tests.support.engine_double import EngineDouble, moment, now
 
+OFFERED = ProviderOperation(
+    is_idempotent=False,
+    can_be_polled=True,
+    not_found_is_final_after=None,
+    poll_intervals=(POLL_INTERVAL_MIN,),
+)
+EVERYTHING: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
+    {(each.type, each.flow): OFFERED for each in Operation}
+)
+
 
 @define
 class PlainProvider:
@@ -80,7 +92,7 @@ class PlainProvider:
     """The hint of each poll about a payment that had ended."""
     known_as: list[str | None] = Factory(list)
     """The id of each such poll."""
-    operations: Mapping[OperationKey, ProviderOperation] = Factory(dict)
+    operations: Mapping[OperationKey, ProviderOperation] = EVERYTHING
 
     def scope_of(self, request: HttpRequest) -> None:
         return None
@@ -991,3 +1003,17 @@ async def test_what_is_held_fails_once_staff_close_the_provider(autojump_clock: 
         harness.worker.is_closed = lambda _: True
         await trio.sleep(31)
         assert (harness.sent, harness.stage) == ([], Stage.FAILED)
+
+
+@pytest.mark.spec("S6")
+async def test_an_operation_that_the_account_does_not_offer_is_never_sent(
+    autojump_clock: MockClock,
+) -> None:
+    provider = PlainProvider(operations={DIRECT_PAYIN: OFFERED})
+    async with at_work(WorkerHarness(provider=provider)) as harness:
+        harness.worker_takes(await harness.create(operation=Operation.DIRECT_PAYOUT))
+        await harness.worker.wait_idle()
+        transaction = harness.engine.transaction()
+    assert harness.methods == []
+    assert transaction.progress.stage is Stage.FAILED
+    assert transaction.progress.error_code is ErrorCode.MERCHANT_MISCONFIGURED
