@@ -294,19 +294,20 @@ def check_unsent_submission(case: AdapterCase) -> None:
 
 
 def check_polls(case: AdapterCase) -> None:
-    """Check that a poll without a usable answer decides nothing, and never submits."""
-    provider = case.open_adapter()
+    """Check that a poll without a usable answer decides nothing, and never submits: of a payment
+    whose submission had no answer, and of one of which the operator has told its own id."""
+    provider, now = case.open_adapter(), Moment.at(later(START, MINUTE))
     for transaction in _transactions(case, provider):
         submission = {
             (each.method, each.target) for each in _submission(case, provider, transaction)
         }
-        for outcome in (UNSENT, *ambiguous_outcomes()):
-            sent: list[HttpRequest] = []
-            now = Moment.at(later(START, MINUTE))
-            report = drive(provider.poll(transaction, now=now), answer_with(case, outcome, sent))
-            _check_report(report, (inputs.ProviderUnreachable, inputs.ProviderCannotTell), outcome)
-            again = [each for each in sent if (each.method, each.target) in submission]
-            assert not any(map(_moves, again)), "a poll submits"
+        for polled in (transaction, _accepted(transaction)):
+            for outcome in (UNSENT, *ambiguous_outcomes()):
+                sent: list[HttpRequest] = []
+                report = drive(provider.poll(polled, now=now), answer_with(case, outcome, sent))
+                _check_report(report, _undecided(polled, has_asked=bool(sent)), outcome)
+                again = [each for each in sent if (each.method, each.target) in submission]
+                assert not any(map(_moves, again)), "a poll submits"
 
 
 def check_reversals(case: AdapterCase) -> None:
@@ -565,6 +566,25 @@ def _apart(payment: Transaction) -> Transaction:
     return Transaction(order, evolve(paid.progress, submitted_at=APART.time))
 
 
+def _accepted(payment: Transaction) -> Transaction:
+    """Return the payment as the operator has accepted it, with an id of its own."""
+    return evolve(payment, progress=evolve(payment.progress, provider_reference="ID-1"))
+
+
+def _undecided(payment: Transaction, *, has_asked: bool) -> tuple[type[inputs.ProviderReport], ...]:
+    """Return the reports that decide nothing about a payment. What can be paid only at a page that
+    no answer has named can be paid by nobody, which an adapter may know without a question."""
+    known: tuple[type[inputs.ProviderReport], ...] = (
+        inputs.ProviderUnreachable,
+        inputs.ProviderCannotTell,
+    )
+    if payment.progress.provider_reference is not None:
+        return (*known, inputs.ProviderAccepted)
+    if payment.order.flow is Flow.WEB and not has_asked:
+        return (*known, inputs.ProviderNeverReceived)
+    return known
+
+
 def _paid(payment: Transaction, *, at: Instant = START) -> Transaction:
     """Return the payment as the operator knows it, and has called it paid."""
     receipt = Evidence("RECEIPT001", "0", payment.order.requested)
@@ -632,7 +652,9 @@ def _check_report(
     shown = (
         f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
     )
-    assert isinstance(report, expected), f"{shown} came to {report}"
+    allowed = expected if isinstance(expected, tuple) else (expected,)
+    names = " or ".join(each.__name__ for each in allowed)
+    assert isinstance(report, expected), f"{shown} came to {report}, and not to {names}"
     assert (report.gateway_reference, report.provider) == (REFERENCE, NAME)
 
 

@@ -172,6 +172,22 @@ class BelievesAPoll(MtnMomoProvider):
 
 
 @frozen
+class BelievesAPollByTheOperatorsId(MtnMomoProvider):
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
+        report = yield from MtnMomoProvider.poll(self, transaction, now=now)
+        if transaction.progress.provider_reference is None:
+            return report
+        return PaymentReports(transaction, self.name).failed(ErrorCode.TRANSACTION_DECLINED)
+
+
+@frozen
+class SubmitsAPromptAgainWithoutAQuestion(MtnMomoProvider):
+    def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
+        yield from ()
+        return PaymentReports(transaction, self.name).never_received()
+
+
+@frozen
 class RaisesOnNotifications(MtnMomoProvider):
     def read_notification(self, request: HttpRequest) -> UnmatchedNotified:
         return UnmatchedNotified(self.name, json.loads(request.body)["id"])
@@ -222,6 +238,8 @@ def broken(open_broken: Open) -> AdapterCase:
         (RoundsAmounts, suite.check_amounts),
         (SubmitsInAPoll, suite.check_polls),
         (BelievesAPoll, suite.check_polls),
+        (BelievesAPollByTheOperatorsId, suite.check_polls),
+        (SubmitsAPromptAgainWithoutAQuestion, suite.check_polls),
         (RaisesOnNotifications, suite.check_notifications),
         (KeepsNulCharacters, suite.check_notifications),
         (TakesAnyToken, suite.check_sign_in),
