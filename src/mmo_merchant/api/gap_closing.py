@@ -253,8 +253,12 @@ def _learn_from_page(
         )
     return Learned(
         progress=progress,
-        results=[each for each in page.transactions if each.has_ended],
-        watched=[watch(each, now=now) for each in page.transactions if not each.has_ended],
+        results=[transaction for transaction in page.transactions if transaction.has_ended],
+        watched=[
+            watch(transaction, now=now)
+            for transaction in page.transactions
+            if not transaction.has_ended
+        ],
     )
 
 
@@ -286,7 +290,7 @@ def _gateway_time(answer: Answer) -> datetime | None:
     match = None if value is None else _HTTP_DATE.fullmatch(value)
     if match is None:
         return None
-    day, month, year, hour, minute, second = (each.decode() for each in match.groups())
+    day, month, year, hour, minute, second = (group.decode() for group in match.groups())
     if month not in _MONTHS:
         return None
     try:

@@ -240,7 +240,7 @@ def encode_segment(text: str) -> bytes:
     """Return the text as one segment of a path or one value of a query, percent-encoded (RFC 3986;
     L3)."""
     return b"".join(
-        bytes((each,)) if each in _UNRESERVED else b"%%%02X" % each for each in text.encode()
+        bytes((byte,)) if byte in _UNRESERVED else b"%%%02X" % byte for byte in text.encode()
     )
 
 
@@ -282,7 +282,7 @@ def read_page(answer: Answer) -> TransactionPage:
         pages, data = checked_object(members.get("pages"), "pages"), members.get("data")
         if not isinstance(data, list):
             raise UnreadableBody("data is no array.")
-        rows = tuple([transaction_from(checked_object(each, "A record")) for each in data])
+        rows = tuple([transaction_from(checked_object(record, "A record")) for record in data])
         return TransactionPage(
             rows, read_optional_text(pages, "next"), read_optional_text(pages, "previous")
         )
@@ -350,12 +350,12 @@ def _read_problem(response: HttpResponse) -> ApiProblem | None:
         instance = read_optional_text(members, "instance") or ""
         faults = members.get("errors")
         errors = (
-            [checked_object(each, "An error") for each in faults]
+            [checked_object(fault, "An error") for fault in faults]
             if isinstance(faults, list)
             else []
         )
         fields = tuple(
-            FieldError(read_text(each, "field"), read_text(each, "detail")) for each in errors
+            FieldError(read_text(error, "field"), read_text(error, "detail")) for error in errors
         )
     except UnreadableBody:
         return None

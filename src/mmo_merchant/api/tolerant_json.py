@@ -126,9 +126,9 @@ def plain_value(value: object) -> Any:
                 raise UnreadableBody("A number is too long.") from None
             return int(text) if text.lstrip("-").isdigit() else number
         case dict():
-            return {name: plain_value(each) for name, each in value.items()}
+            return {name: plain_value(member) for name, member in value.items()}
         case list():
-            return [plain_value(each) for each in value]
+            return [plain_value(element) for element in value]
         case _:
             return value
 

@@ -126,8 +126,8 @@ class AsyncMerchantClient:
         """Yield the transactions of a window in the order of their creation, page by page."""
         page = await self.records_page(window)
         while True:
-            for each in page.transactions:
-                yield each
+            for transaction in page.transactions:
+                yield transaction
             if page.next is None:
                 return
             page = await self.page(page.next)

@@ -74,7 +74,7 @@ async def check_endpoint(
     for situation, script, observed in played:
         handled = None if probe is None else await _handled(probe, script.handled, deadline)
         verdicts[situation.name] = judge(situation, script, observed, handled)
-    return [verdicts.get(each.name) or _not_played(each) for each, _ in situations]
+    return [verdicts.get(situation.name) or _not_played(situation) for situation, _ in situations]
 
 
 def numbered(
@@ -86,8 +86,8 @@ def numbered(
 ) -> list[tuple[Situation, PlayedPayments]]:
     """Return each situation with payments of its own; `run` is one of `new_run`."""
     return [
-        (each, PlayedPayments(run, number, now, merchant_reference))
-        for number, each in enumerate(situations)
+        (situation, PlayedPayments(run, number, now, merchant_reference))
+        for number, situation in enumerate(situations)
     ]
 
 
@@ -143,7 +143,7 @@ def find_probe(text: str, endpoint: PlayedEndpoint) -> Probe:
 
 
 async def _ask_command(words: Sequence[str], reference: str) -> str:
-    command = [each.replace(REFERENCE_PLACE, reference) for each in words]
+    command = [word.replace(REFERENCE_PLACE, reference) for word in words]
     with anyio.move_on_after(PROBE_TIMEOUT_S):
         try:
             done = await anyio.run_process(command, stderr=None, check=False)

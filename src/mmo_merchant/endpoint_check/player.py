@@ -265,7 +265,7 @@ async def _send(
 
 def _pieces(endpoint: PlayedEndpoint, request: PlayedRequest) -> Sequence[bytes]:
     """Return the bytes of a request as they are to be sent, with a pause after each piece."""
-    keys = tuple((b"x-api-key", each) for each in key_fields(request.key, endpoint.key))
+    keys = tuple((b"x-api-key", key_field) for key_field in key_fields(request.key, endpoint.key))
     message = HttpRequest(
         request.method, b"", ((b"content-type", b"application/json"), *keys), request.body
     )

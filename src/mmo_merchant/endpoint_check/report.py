@@ -40,7 +40,7 @@ def verdict_members(verdict: Verdict) -> dict[str, object]:
 def write_junit(file: Path, verdicts: Sequence[Verdict], *, suite: str) -> None:
     """Write one test case for each verdict; what is only advised counts as passed. Raises
     OSError."""
-    count = {kind: sum(each.kind is kind for each in verdicts) for kind in VerdictKind}
+    count = {kind: sum(verdict.kind is kind for verdict in verdicts) for kind in VerdictKind}
     root = ElementTree.Element(
         "testsuite",
         name=suite,
@@ -49,19 +49,21 @@ def write_junit(file: Path, verdicts: Sequence[Verdict], *, suite: str) -> None:
         errors="0",
         skipped=str(count[VerdictKind.NOT_PLAYED]),
     )
-    for each in verdicts:
-        situation, reasons = each.situation, _NOT_IN_XML.sub("?", " ".join(each.reasons))
+    for verdict in verdicts:
+        situation, reasons = verdict.situation, _NOT_IN_XML.sub("?", " ".join(verdict.reasons))
         case = ElementTree.SubElement(root, "testcase", classname=suite, name=situation.name)
         advice = f"{situation.title} {situation.duty} ({', '.join(situation.clauses)})"
-        match each.kind:
+        match verdict.kind:
             case VerdictKind.FAILED:
                 ElementTree.SubElement(case, "failure", message=reasons).text = advice
             case VerdictKind.NOT_PLAYED:
                 ElementTree.SubElement(case, "skipped", message=reasons)
             case VerdictKind.ADVICE:
                 ElementTree.SubElement(case, "system-out").text = f"Advice: {reasons} {advice}"
-            case VerdictKind.PASSED if each.question is not None:
-                ElementTree.SubElement(case, "system-out").text = f"Ask yourself: {each.question}"
+            case VerdictKind.PASSED if verdict.question is not None:
+                ElementTree.SubElement(
+                    case, "system-out"
+                ).text = f"Ask yourself: {verdict.question}"
             case VerdictKind.PASSED:
                 pass
     ElementTree.indent(root)

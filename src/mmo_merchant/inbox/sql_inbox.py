@@ -159,11 +159,11 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
                 self._execute(connection, _UNWATCH, (reference,))
 
     def _watch(self, connection: ConnectionT, watched: Sequence[WatchedPayment]) -> None:
-        for each in watched:
+        for watch in watched:
             row = (
-                each.gateway_reference,
-                from_datetime(each.created_at),
-                from_datetime(each.ask_at),
+                watch.gateway_reference,
+                from_datetime(watch.created_at),
+                from_datetime(watch.ask_at),
             )
             self._execute(connection, _WATCH, row)
 

@@ -93,7 +93,7 @@ def _read_settings(context: click.Context, _: click.Parameter, path: Path | None
     except (ValueError, AttributeError) as error:
         raise click.UsageError(f"{path}: {error}.") from None
     allowed = sorted(
-        {str(each.name) for each in context.command.params}
+        {str(param.name) for param in context.command.params}
         - {"file", "settings", "key", "dry_run", "names", "status"}
     )
     if unknown := settings.keys() - set(allowed):
@@ -129,7 +129,7 @@ positive = click.FloatRange(0.05)
 @click.option("--sheet", help="The sheet of an .xlsx file that has several.")
 @click.option(
     "--decimal",
-    type=click.Choice([each.value for each in Notation]),
+    type=click.Choice([notation.value for notation in Notation]),
     help="What stands before decimals; allows separators of thousands, too.",
 )
 @click.option("--currency", help="The currency of all lines.")
@@ -222,7 +222,7 @@ def pay_outs(
     lines = found.lines
     if found.totals:
         click.echo(f"{name_lines(found.totals).capitalize()} with a total: left out.")
-    _report("in the file", [each.payment.amount for each in lines])
+    _report("in the file", [line.payment.amount for line in lines])
 
     path = file.with_name(f"{file.name}{SUFFIX}")
     earlier = _tell_earlier(path, gateway, lines)
@@ -238,9 +238,9 @@ def pay_outs(
     if earlier is not None:
         _refuse_repeats(lines, earlier, layout)
     if earlier is not None and not status:
-        known = {each.reference for each in earlier}
+        known = {line.reference for line in earlier}
         recorded = _ask_gateway(lines, gateway, key, layout, options, is_dry=dry_run)
-        recorded = [each for each in recorded if each.reference not in known]
+        recorded = [line for line in recorded if line.reference not in known]
         _tell(tell_paid(lines, recorded))
         _refuse_repeats(lines, [*earlier, *recorded], layout)
     if dry_run:
@@ -272,7 +272,7 @@ def _layout(options: dict[str, Any]) -> Layout:
     """Return what the options say of the file. Raises UsageError."""
     headings = {
         name: heading.strip()
-        for name, _, heading in (each.partition("=") for each in options["columns"])
+        for name, _, heading in (option.partition("=") for option in options["columns"])
     }
     if not (headings.keys() <= REMEDIES.keys() and all(headings.values())):
         raise click.UsageError(
@@ -449,12 +449,12 @@ def _pay(
         run = PaymentRun(
             client, lines, journal, poll_s=options["poll_s"], patience_s=options["patience_s"]
         )
-        bars = {each: bar.add_task(each, total=len(lines)) for each in ("accepted", "ended")}
+        bars = {phase: bar.add_task(phase, total=len(lines)) for phase in ("accepted", "ended")}
         run.on_record = lambda state: bar.advance(
             bars["accepted" if state.status is Status.PENDING else "ended"]
         )
-        for each in journal.states.values():
-            run.on_record(each)
+        for line_state in journal.states.values():
+            run.on_record(line_state)
         try:
             anyio.run(run.run)
             remark = str(run.fault or "")
@@ -471,14 +471,14 @@ def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: 
         Status.PENDING: [],
         None: [],
     }
-    for each in lines:
-        state, amount = journal.state(each), each.payment.amount
+    for planned in lines:
+        state, amount = journal.state(planned), planned.payment.amount
         if state is not None and state.final_amount:
             amount = to_money(Decimal(state.final_amount), amount.currency)
         amounts[state.status if state else None].append(amount)
     for status, some in amounts.items():
         _report("not sent" if status is None else status.value, some)
-    if earlier := sum(each.is_earlier for each in journal.states.values()):
+    if earlier := sum(state.is_earlier for state in journal.states.values()):
         click.echo(
             f"{earlier} of them were there before this journal began. Another pay-roll needs "
             "another --name."

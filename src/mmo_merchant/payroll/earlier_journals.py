@@ -79,7 +79,9 @@ def read_journal(path: Path, *, gateway: str = "") -> Iterator[EarlierLine]:
         begun_at = datetime.fromisoformat(head["begun_at"])
         if gateway not in ("", head["gateway"]):
             return
-        states = {each["reference"]: each for each in map(_members, entries) if "reference" in each}
+        states = {
+            entry["reference"]: entry for entry in map(_members, entries) if "reference" in entry
+        }
         for _, reference, _, payee in lines:
             phase, ended_at = _state(states.get(reference, {}))
             at = ended_at or begun_at
@@ -108,8 +110,8 @@ def _state(members: Mapping[str, Any]) -> tuple[Phase | None, datetime | None]:
 def tell_paid(lines: Sequence[PayLine], earlier: Sequence[EarlierLine]) -> list[str]:
     """Return a sentence for each journal that has paid some of these lines."""
     keys = {(line.payment.merchant_reference, line.payee) for line in lines}
-    paid = [each for each in earlier if each.is_paid and (each.reference, each.payee) in keys]
-    counts = Counter(each.journal for each in paid)
+    paid = [line for line in earlier if line.is_paid and (line.reference, line.payee) in keys]
+    counts = Counter(line.journal for line in paid)
     return [
         f"{count} of {len(lines)} lines were paid {_tell_days(paid, journal)}, by {journal}."
         for journal, count in counts.items()
@@ -117,7 +119,7 @@ def tell_paid(lines: Sequence[PayLine], earlier: Sequence[EarlierLine]) -> list[
 
 
 def _tell_days(paid: Sequence[EarlierLine], journal: str) -> str:
-    days = sorted({each.at.date() for each in paid if each.journal == journal})
+    days = sorted({line.at.date() for line in paid if line.journal == journal})
     if len(days) == 1:
         return f"on {days[0]}"
     return f"from {days[0]} to {days[-1]}"
@@ -128,27 +130,27 @@ def find_repeats(
 ) -> tuple[list[str], list[str]]:
     """Return what must not be paid, and what may be meant all the same, in sentences."""
     by_reference = dict[str, list[EarlierLine]]()
-    for each in earlier:
-        by_reference.setdefault(each.reference, []).append(each)
+    for earlier_line in earlier:
+        by_reference.setdefault(earlier_line.reference, []).append(earlier_line)
     forbidden, doubtful = _Sentences(), _Sentences()
     recent = datetime.now(UTC) - RECENT
-    paid_lately = {each.payee: each for each in earlier if each.may_be_paid and each.at >= recent}
+    paid_lately = {line.payee: line for line in earlier if line.may_be_paid and line.at >= recent}
     own = {first_try(line.payment.merchant_reference) for line in lines}
     # A journal has all lines of its file; records have those that were sent, maybe by a copy of
     # this one that is being paid now.
     same_name = [
-        each.journal
-        for each in earlier
-        if name and each.name == name
-        if each.journal != RECORDS or first_try(each.reference) not in own
+        line.journal
+        for line in earlier
+        if name and line.name == name
+        if line.journal != RECORDS or first_try(line.reference) not in own
     ]
 
     for line in lines:
         reference = line.payment.merchant_reference
         known = by_reference.get(reference, [])
         before = by_reference.get(earlier_try(reference) or "", [])
-        running = next((each for each in before if each.may_be_paid), None)
-        changed = next((each for each in known if each.payee != line.payee), None)
+        running = next((line for line in before if line.may_be_paid), None)
+        changed = next((known_line for known_line in known if known_line.payee != line.payee), None)
         if running is not None and running.phase is Phase.UNPROVED:
             what = (
                 f"paid again, and by {running.journal} the first try has failed, which does not "

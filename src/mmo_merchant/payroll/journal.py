@@ -127,7 +127,7 @@ def changes(before: Sequence[tuple[int, str, str, str]], lines: Sequence[PayLine
         None, kept, present, autojunk=False
     ).get_opcodes():
         if kind != "equal":
-            numbers = [each.number for each in lines[new_begin:new_end]] or [
+            numbers = [line.number for line in lines[new_begin:new_end]] or [
                 number for number, _, _, _ in before[begin:end]
             ]
             span = (
@@ -158,7 +158,7 @@ class Journal:
         if self.states.get(reference) != state:
             self.append(
                 {"reference": reference}
-                | {name: each for name, each in asdict(state).items() if each}
+                | {name: value for name, value in asdict(state).items() if value}
             )
             self.states[reference] = state
 
@@ -213,8 +213,8 @@ def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, Line
         begun, *entries = map(json.loads, text.splitlines())
         begun_for, differences = begun["gateway"], changes(begun["lines"], lines)
         states = {
-            each.pop("reference"): LineState(**each | {"phase": Phase(each["phase"])})
-            for each in entries
+            entry.pop("reference"): LineState(**entry | {"phase": Phase(entry["phase"])})
+            for entry in entries
         }
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(

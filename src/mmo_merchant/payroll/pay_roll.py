@@ -176,15 +176,15 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
             found.totals.append(row.line)
             found.faults += _total_faults(table, row, layout, above)
             continue
-        for each in _read_row(table, row, layout):
-            if isinstance(each, Fault):
-                found.faults.append(each)
+        for row_fault in _read_row(table, row, layout):
+            if isinstance(row_fault, Fault):
+                found.faults.append(row_fault)
                 continue
-            above.append(each.payment.amount)
-            repeats = list(_repeats(each, table, row, layout, first))
+            above.append(row_fault.payment.amount)
+            repeats = list(_repeats(row_fault, table, row, layout, first))
             found.faults += repeats
             if not repeats:
-                found.lines.append(each)
+                found.lines.append(row_fault)
 
     found.needs_name = not layout.name and "merchantReference" not in table.positions
     if not found.lines and not found.faults:
@@ -212,7 +212,7 @@ def _total_faults(
     table: Table, row: Row, layout: Layout, above: Sequence[Money]
 ) -> Iterator[Fault]:
     """Yield a fault where a total is not that of the lines above."""
-    currencies = {each.currency for each in above}
+    currencies = {line.currency for line in above}
     if len(currencies) != 1:
         return
     currency = currencies.pop()
@@ -345,10 +345,10 @@ def _rewrite_amount(cells: Mapping[str, str], numbers: NumberFormat) -> str:
 def _problems_of(errors: FieldErrors) -> dict[str, str]:
     """Return what the gateway would find, by field."""
     return {
-        "amount" if each.field == "amount.value" else each.field.rpartition(".")[2]: (
-            each.detail.partition("' ")[2][:-1]
+        "amount" if error.field == "amount.value" else error.field.rpartition(".")[2]: (
+            error.detail.partition("' ")[2][:-1]
         )
-        for each in errors.errors
+        for error in errors.errors
     }
 
 

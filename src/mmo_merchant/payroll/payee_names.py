@@ -113,7 +113,7 @@ def names_agree(one: str, other: str) -> bool:
         return False
     rest = list(longer)
     for word in shorter:
-        fitting = next((each for each in rest if _fits(word, each)), None)
+        fitting = next((word_ for word_ in rest if _fits(word, word_)), None)
         if fitting is None:
             return False
         rest.remove(fitting)

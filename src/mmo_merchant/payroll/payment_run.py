@@ -159,7 +159,7 @@ class PaymentRun:
                 ask_at = anyio.current_time() + pause_s
             now, phases = (
                 anyio.current_time(),
-                {key: each.phase for key, each in self.journal.states.items()},
+                {key: state.phase for key, state in self.journal.states.items()},
             )
             if phases != known:
                 known, changed_at, pause_s = phases, now, self.poll_s
@@ -176,8 +176,8 @@ class PaymentRun:
 
     def _lines_in(self, *phases: Phase | None) -> list[PayLine]:
         """Return the lines in these phases; that of a line that was never sent is None."""
-        states = ((each, self.journal.state(each)) for each in self.lines)
-        return [each for each, state in states if (state and state.phase) in phases]
+        states = ((line, self.journal.state(line)) for line in self.lines)
+        return [line for line, state in states if (state and state.phase) in phases]
 
     async def _create_all(self) -> None:
         lines = iter(self._lines_in(None, Phase.SENT))
@@ -236,18 +236,18 @@ class PaymentRun:
         """Ask about each payment once: about many by the list of records, about those that it lacks
         one by one."""
         pending = {
-            state.gateway_reference: each for each in lines if (state := self.journal.state(each))
+            state.gateway_reference: line for line in lines if (state := self.journal.state(line))
         }
         try:
             if len(pending) > LOOK_UPS_MAX:
                 states = filter(None, map(self.journal.state, lines))
-                times = [datetime.fromisoformat(each.created_at) for each in states]
+                times = [datetime.fromisoformat(state.created_at) for state in states]
                 window = RecordsWindow(
                     begin=min(times), end=max(times) + timedelta(seconds=1), type=Type.PAYOUT
                 )
-                async for each in self.client.records(window):
-                    if (line := pending.pop(each.gateway_reference, None)) is not None:
-                        self._record(line, known_state(each))
+                async for record in self.client.records(window):
+                    if (line := pending.pop(record.gateway_reference, None)) is not None:
+                        self._record(line, known_state(record))
             for reference, line in pending.items():
                 try:
                     self._record(line, known_state(await self.client.look_up(reference)))

@@ -233,7 +233,7 @@ class Reconciliation:
         for key in (line.receipt, line.reference):
             if key and (found := self._records.find(key)):
                 return [
-                    each for each in found if not _is_other_direction(each.record, line)
+                    pair for pair in found if not _is_other_direction(pair.record, line)
                 ] or found
         short = line.reference or ""
         if len(short) != SHORT_REFERENCE_CHARACTERS:

@@ -16,7 +16,7 @@ COLUMNS: Final = Columns(
     {name: name for name in ("kind", "by", "reason")},
     {name: name for name in ("receipt", "gatewayReference")},
 )
-_KINDS: Final = frozenset(each.value for each in DifferenceKind)
+_KINDS: Final = frozenset(kind.value for kind in DifferenceKind)
 
 
 @frozen

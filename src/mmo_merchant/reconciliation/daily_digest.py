@@ -45,13 +45,15 @@ def canonical_line(payment: RecordedPayment) -> str:
 def digest_day(payments: Iterable[RecordedPayment]) -> DailyDigest:
     """Return the digest of the payments of a brand that ended on one day, in any order: their
     canonical lines, sorted as ASCII, in UTF-8. Pending payments are left out."""
-    ended = [each for each in payments if each.status is not Status.PENDING]
+    ended = [payment for payment in payments if payment.status is not Status.PENDING]
     sums, fees = Counter[str](), Counter[str]()
-    for each in ended:
-        if each.status is Status.SUCCESS:
-            sums[f"{each.mark}{each.type.value} {each.amount.currency}"] += each.amount.minor
-        if each.fee is not None:
-            fees[f"{each.mark}{each.provider} {each.fee.currency}"] += each.fee.minor
+    for payment in ended:
+        if payment.status is Status.SUCCESS:
+            sums[f"{payment.mark}{payment.type.value} {payment.amount.currency}"] += (
+                payment.amount.minor
+            )
+        if payment.fee is not None:
+            fees[f"{payment.mark}{payment.provider} {payment.fee.currency}"] += payment.fee.minor
 
     text = "".join(sorted(map(canonical_line, ended)))
     return DailyDigest(

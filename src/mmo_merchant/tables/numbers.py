@@ -101,7 +101,7 @@ def find_format(cells: Iterable[str]) -> NumberFormat:
     """Return the format that the first cell proves that is a number in a single notation; a point
     before decimals, and no certainty, if none does."""
     for cell in cells:
-        fitting = [each for each in Notation if _match(cell, each) is not None]
+        fitting = [notation for notation in Notation if _match(cell, notation) is not None]
         if len(fitting) == 1:
             return NumberFormat(fitting[0], is_certain=True)
     return NumberFormat()

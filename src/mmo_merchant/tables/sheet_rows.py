@@ -64,13 +64,13 @@ def read_sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Ce
 
 
 def _choose_sheet(book: Workbook, named: str | None) -> str | Fault:
-    names = [each.title for each in book.worksheets if each.sheet_state == "visible"]
+    names = [worksheet.title for worksheet in book.worksheets if worksheet.sheet_state == "visible"]
     if named is not None:
         if named in book.sheetnames:
             return named
         return Fault(1, "", f"has no sheet {named!r}", f"It has {', '.join(names)}.")
 
-    filled = [each for each in names if any(map(_has_value, _rows(book, each)))]
+    filled = [name for name in names if any(map(_has_value, _rows(book, name)))]
     if len(filled) == 1:
         return filled[0]
     if not filled:

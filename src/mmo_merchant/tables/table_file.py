@@ -152,16 +152,16 @@ def read_text(lines: Iterable[str], form: TableForm, columns: Columns) -> Table 
     """Find the headings of a table in the lines of a text."""
     kept = list(lines)
     delimiters = DELIMITER_NAMES.values() if form.delimiter is None else (form.delimiter,)
-    sources = [Source(partial(read_csv, kept, each), each) for each in delimiters]
+    sources = [Source(partial(read_csv, kept, delimiter), delimiter) for delimiter in delimiters]
     return _choose_table(sources, columns)
 
 
 def _choose_table(sources: Sequence[Source], columns: Columns) -> Table | list[Fault]:
     # By another delimiter than its own a file has fewer of the headings.
     found = [_find_headings(source, columns) for source in sources]
-    tables = [each for each in found if isinstance(each, Table)]
+    tables = [read for read in found if isinstance(read, Table)]
     if not tables:
-        return next(each for each in found if isinstance(each, list))
+        return next(problem for problem in found if isinstance(problem, list))
     best = min(
         tables, key=lambda each: (len(_missing(each.headings, columns)), -len(each.headings))
     )
@@ -194,11 +194,11 @@ def _find_sources(path: Path, form: TableForm) -> list[Source] | Fault:
         delimiters = (told[1],)
     return [
         Source(
-            partial(_read_file, path, encoding, each),
-            each,
+            partial(_read_file, path, encoding, delimiter),
+            delimiter,
             is_encoding_guessed=encoding.is_guessed,
         )
-        for each in delimiters
+        for delimiter in delimiters
     ]
 
 
@@ -235,16 +235,16 @@ def _is_separator(line: int, cells: Sequence[Cell]) -> bool:
 
 
 def _missing(headings: Sequence[str], columns: Columns) -> list[str]:
-    return [name for name, each in columns.required.items() if _fold(each) not in headings]
+    return [name for name, heading in columns.required.items() if _fold(heading) not in headings]
 
 
 def _find_positions(headings: Sequence[str], columns: Columns) -> dict[str, int]:
     """Return the columns of the fields. MTN's report has a currency behind each of its amounts."""
     wanted = {**columns.optional, **columns.required}
     positions = {
-        name: headings.index(_fold(each))
-        for name, each in wanted.items()
-        if _fold(each) in headings
+        name: headings.index(_fold(heading))
+        for name, heading in wanted.items()
+        if _fold(heading) in headings
     }
     if "currency" in positions and _has_currency_behind_amount(headings, positions):
         positions["currency"] = positions["amount"] + 1

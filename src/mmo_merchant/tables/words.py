@@ -19,15 +19,15 @@ _CODE_AT_END: Final = re.compile(r" \(?[a-z]{3}\)?$", re.ASCII)
 def fold_word(text: str) -> str:
     """Return a word without capitals, accents and what stands at its end."""
     bare = "".join(
-        each
-        for each in unicodedata.normalize("NFKD", text.casefold())
-        if not unicodedata.combining(each)
+        character
+        for character in unicodedata.normalize("NFKD", text.casefold())
+        if not unicodedata.combining(character)
     )
     return _SPACES.sub(" ", bare).strip(" .:!=")
 
 
 def _folded(words: str, status: Status) -> dict[str, Status]:
-    return {fold_word(each): status for each in words.split(",")}
+    return {fold_word(word): status for word in words.split(",")}
 
 
 STATUS_WORDS: Final = MappingProxyType(
@@ -159,7 +159,7 @@ def is_total_word(text: str) -> bool:
 def is_total_row(keys: Iterable[str], others: Iterable[str]) -> bool:
     """Tell whether a row is about no payment but about a total: its word may stand in any cell, and
     no cell has what a payment is known by."""
-    named = [each for each in keys if each]
+    named = [key for key in keys if key]
     if not all(map(is_total_word, named)):
         return False
     return bool(named) or any(map(is_total_word, others))

@@ -59,7 +59,7 @@ def reversal_entries(
     """Yield what is booked of the reversals of a payment: the money that has gone back. Before the
     first of a payment that had failed, what had come all the same is booked at the same time.
     Raises as `payment_entries` does."""
-    moved = [each for each in payment["reversals"] if each["status"] == Status.SUCCESS]
+    moved = [reversal for reversal in payment["reversals"] if reversal["status"] == Status.SUCCESS]
     late = _optional_money(payment["lateAmount"])
     if moved and late is not None:
         yield _entry(

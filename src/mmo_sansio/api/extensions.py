@@ -99,8 +99,8 @@ def reversed_payment_object(reversed: ReversedPayment) -> bytes:
     """Return the JSON object of a payment with its reversals. What staff wrote about them, and who
     they are, is not in it."""
     order, progress = reversed.payment.order, reversed.payment.progress
-    late = next((each.reported for each in reversed.reversals if each.reported), None)
-    changed_at = max(each.changed_at for each in reversed.reversals)
+    late = next((reversal.reported for reversal in reversed.reversals if reversal.reported), None)
+    changed_at = max(reversal.changed_at for reversal in reversed.reversals)
     return (
         f'{{"gatewayReference":"{order.gateway_reference}"'
         f',"merchantReference":{_text(order.merchant_reference)}'

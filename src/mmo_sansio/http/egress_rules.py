@@ -113,7 +113,7 @@ def result_host_error(url: str, result_hosts: Collection[str]) -> str | None:
         return None
     host = parse_url(url).host
     parents = (f"*{host[at:]}" for at, character in enumerate(host) if character == ".")
-    if host in result_hosts or any(each in result_hosts for each in parents):
+    if host in result_hosts or any(parent in result_hosts for parent in parents):
         return None
     return (
         f"The host {host} is not one of the brand's result hosts: use one of them, or have "
@@ -140,7 +140,7 @@ def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | Non
 
     It must be absolute, with at most 2048 characters, http, https or one of the `extra_schemes` of
     the brand. A fragment is allowed, and so is any host, as the gateway does not connect to it."""
-    further = {each.lower() for each in extra_schemes} - FORBIDDEN_REDIRECT_SCHEMES
+    further = {extra_scheme.lower() for extra_scheme in extra_schemes} - FORBIDDEN_REDIRECT_SCHEMES
     try:
         scheme, rest = _split_scheme(url)
         if scheme in FORBIDDEN_REDIRECT_SCHEMES:

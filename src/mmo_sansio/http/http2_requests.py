@@ -55,7 +55,7 @@ def http1_head(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     rest = [field for field in regular if field[0] not in (b"host", b"cookie")]
     if cookies:  # Clients may divide it for the sake of compression (RFC 9113 section 8.2.3).
         rest.append((b"cookie", b"; ".join(cookies)))
-    lines = [b"%s: %s\r\n" % each for each in [*host, *rest]]
+    lines = [b"%s: %s\r\n" % header for header in [*host, *rest]]
     return b"%s %s HTTP/1.1\r\n%s\r\n" % (method, path, b"".join(lines))
 
 

@@ -36,8 +36,8 @@ _FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x8
 
 def header_value(headers: Headers, name: bytes) -> bytes | None:
     """Return the first value of the field with this lower-case name, or None."""
-    for each, value in headers:
-        if each == name:
+    for field_name, value in headers:
+        if field_name == name:
             return value
     return None
 
@@ -63,8 +63,8 @@ class RequestHead:
         found = self._values
         if found is None:
             found = {}
-            for each, value in self.headers:
-                found[each] = (*found.get(each, ()), value)
+            for field_name, value in self.headers:
+                found[field_name] = (*found.get(field_name, ()), value)
             object.__setattr__(self, "_values", found)
         return found.get(name, ())
 
@@ -140,9 +140,9 @@ def retry_after(response: HttpResponse, *, now: Instant) -> Span:
 
 
 def _parse_date(text: str) -> Instant | None:
-    for each in _DATE_FORMATS:
+    for date_format in _DATE_FORMATS:
         try:
-            return from_datetime(datetime.strptime(text, each).replace(tzinfo=UTC))
+            return from_datetime(datetime.strptime(text, date_format).replace(tzinfo=UTC))
         except ValueError:
             continue
     return None
@@ -153,12 +153,12 @@ def unpack_body(headers: Headers, body: bytes, *, bytes_max: int) -> bytes:
     of any other coding, a damaged one, and one of more than `bytes_max` bytes when unpacked is
     returned as it came: it is no JSON then."""
     named = [
-        each.strip(b" \t").lower()
+        member.strip(b" \t").lower()
         for name, value in headers
         if name == b"content-encoding"
-        for each in value.split(b",")
+        for member in value.split(b",")
     ]
-    codings = [each for each in named if each not in (b"", b"identity")]
+    codings = [coding for coding in named if coding not in (b"", b"identity")]
     if codings not in ([b"gzip"], [b"x-gzip"]):
         return body
     inflater = zlib.decompressobj(_GZIP_FORMAT)

@@ -97,7 +97,7 @@ def to_origin_form(head: RequestHead) -> RequestHead:
     if absolute is None:
         return head
     rest: bytes = absolute["rest"]
-    fields = [each for each in head.headers if each[0] != b"host"]
+    fields = [header for header in head.headers if header[0] != b"host"]
     target = rest if rest.startswith(b"/") else b"/" + rest
     return RequestHead(head.method, target, ((b"host", absolute["authority"]), *fields))
 
@@ -116,7 +116,7 @@ def percent_decode(text: bytes) -> str:
     if b"%" in text:
         start, *escaped = text.split(b"%")
         try:
-            text = start + b"".join([_OCTETS[each[:2]] + each[2:] for each in escaped])
+            text = start + b"".join([_OCTETS[part[:2]] + part[2:] for part in escaped])
         except KeyError:
             raise ValueError("a '%' is not followed by two hexadecimal digits") from None
     return text.decode()

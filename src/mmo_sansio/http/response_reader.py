@@ -174,7 +174,7 @@ def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
     lengths, codings = set[bytes](), list[bytes]()
     for name, value in _FRAMING_FIELD.findall(lines):
         if name[:1] in b"cC":
-            lengths.update(each.strip(b" \t") for each in value.split(b","))
+            lengths.update(length.strip(b" \t") for length in value.split(b","))
         else:
             codings.append(value.strip(b" \t").lower())
     framing = _framing(lengths, codings, is_http10=head["minor"] == b"0")

@@ -78,7 +78,9 @@ class ReversalChanged:
     @property
     def before(self) -> Reversal | None:
         """Return it as it was; None for a new one."""
-        return next((each for each in self.known if each.number == self.after.number), None)
+        return next(
+            (version for version in self.known if version.number == self.after.number), None
+        )
 
     @property
     def reversals(self) -> tuple[Reversal, ...]:

@@ -58,8 +58,8 @@ def _are_tighter_limits(before: Limits, after: Limits) -> bool:
         before.minimum.minor <= after.minimum.minor
         and after.maximum.minor <= before.maximum.minor
         and all(
-            _is_within(most.minor, after.daily[each].minor if each in after.daily else None)
-            for each, most in before.daily.items()
+            _is_within(most.minor, after.daily[counter].minor if counter in after.daily else None)
+            for counter, most in before.daily.items()
         )
     )
 
@@ -73,7 +73,7 @@ def _burst(limits: BrandLimits) -> int | None:
 
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
-    (each.type.value, each.flow.value): each for each in Operation
+    (operation.type.value, operation.flow.value): operation for operation in Operation
 }
 """The requests by the type and the flow of their payments; no request asks for an offline
 deposit."""
@@ -109,8 +109,8 @@ class RefusedRequest:
 
 
 _DECIDED_BY_LIMITS_AND_FLOWS = frozenset(
-    each.segment
-    for each in (
+    change.segment
+    for change in (
         problems.UNSUPPORTED_METHOD,
         problems.BELOW_MINIMUM,
         problems.ABOVE_MAXIMUM,
@@ -130,8 +130,8 @@ def refused_request(
         return None
     asked = (draft.method, draft.country)
     if not any(
-        (each.key, each.country) == asked and draft.currency in each.limits
-        for each in brand.methods
+        (method.key, method.country) == asked and draft.currency in method.limits
+        for method in brand.methods
     ):
         return None
     try:
@@ -200,9 +200,9 @@ class BackTest:
     _selected: dict[tuple[str, Operation, str], Method | ProblemType] = Factory(dict)
 
     def add(self, requests: Iterable[RecordedRequest]) -> None:
-        for each in requests:
-            if each.operation is not None:
-                self._judge(each, each.operation)
+        for request in requests:
+            if request.operation is not None:
+                self._judge(request, request.operation)
 
     @property
     def result(self) -> BackTestResult:
@@ -271,7 +271,11 @@ def _select_method(
     brand: Brand, key: str, operation: Operation, country: str
 ) -> Method | ProblemType:
     """Return the method that a request asks for, or the first problem in the order of C9."""
-    methods = [each for each in brand.methods if each.key == key and operation in each.operations]
+    methods = [
+        method for method in brand.methods if method.key == key and operation in method.operations
+    ]
     if not methods:
         return problems.UNSUPPORTED_METHOD
-    return next((each for each in methods if each.country == country), problems.UNSUPPORTED_COUNTRY)
+    return next(
+        (method for method in methods if method.country == country), problems.UNSUPPORTED_COUNTRY
+    )

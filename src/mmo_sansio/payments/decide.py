@@ -166,9 +166,11 @@ def _answer_once(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decisi
 def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant, ...]) -> Decision:
     """Return the decision with the answered question in the payment's progress. One that has ended
     changes no more."""
-    moves = [each for each in decision.changes if isinstance(each, changes.TransactionAdvanced)]
+    moves = [
+        change for change in decision.changes if isinstance(change, changes.TransactionAdvanced)
+    ]
     others = tuple(
-        each for each in decision.changes if not isinstance(each, changes.TransactionAdvanced)
+        change for change in decision.changes if not isinstance(change, changes.TransactionAdvanced)
     )
     if moves:
         (move,) = moves

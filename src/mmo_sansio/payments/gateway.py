@@ -63,16 +63,16 @@ class Gateway:
 
     def next_wake(self) -> Instant | None:
         """Return when `wake` has something to do; None while nothing is pending."""
-        due = [each.progress.wake_at for each in self.ledger.transactions.values()]
+        due = [transaction.progress.wake_at for transaction in self.ledger.transactions.values()]
         return min((at for at in due if at is not None), default=None)
 
     def wake(self, *, now: Instant, utc: Instant | None = None) -> None:
         """Wake all transactions that are due by now, the earliest first. Calling it too early does
         no harm."""
         due = sorted(
-            (each.progress.wake_at, each.reference)
-            for each in self.ledger.transactions.values()
-            if each.progress.wake_at is not None and each.progress.wake_at <= now
+            (transaction.progress.wake_at, transaction.reference)
+            for transaction in self.ledger.transactions.values()
+            if transaction.progress.wake_at is not None and transaction.progress.wake_at <= now
         )
         for _, reference in due:
             self.receive(TransactionWoke(reference), now=now, utc=utc)

@@ -76,14 +76,14 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
         return reads[0]
     # Lists, as a generator for each kind of key would cost a create a fiftieth of its time.
     return Reads(
-        frozenset().union(*[each.transactions for each in reads]),
-        frozenset().union(*[each.references for each in reads]),
-        frozenset().union(*[each.deposits for each in reads]),
-        frozenset().union(*[each.intents for each in reads]),
-        frozenset().union(*[each.claims for each in reads]),
-        frozenset().union(*[each.usage for each in reads]),
-        frozenset().union(*[each.reversals for each in reads]),
-        any(each.held_brands for each in reads),
+        frozenset().union(*[read.transactions for read in reads]),
+        frozenset().union(*[read.references for read in reads]),
+        frozenset().union(*[read.deposits for read in reads]),
+        frozenset().union(*[read.intents for read in reads]),
+        frozenset().union(*[read.claims for read in reads]),
+        frozenset().union(*[read.usage for read in reads]),
+        frozenset().union(*[read.reversals for read in reads]),
+        any(read.held_brands for read in reads),
     )
 
 
@@ -163,7 +163,7 @@ class Ledger:
             key: self.references[key] for key in reads.references & self.references.keys()
         }
         wanted = reads.transactions.union(
-            deposits.values(), (each.gateway_reference for each in references.values())
+            deposits.values(), (reference.gateway_reference for reference in references.values())
         )
         return Ledger(
             prefetched=evolve(reads, transactions=wanted),

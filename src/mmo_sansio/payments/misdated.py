@@ -79,7 +79,7 @@ def shifted(value: T, excess: Span) -> T:
         if member is None:
             return None
         if isinstance(member, tuple):
-            return tuple(moved(each) for each in member)
+            return tuple(moved(element) for element in member)
         return shifted(member, excess) if type(member) in OWN_TIMES else earlier(member, excess)
 
     members: dict[str, Any] = {name: moved(getattr(value, name)) for name in OWN_TIMES[type(value)]}

@@ -111,7 +111,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
 """The possible next stages by stage and type of input. A pair without an entry changes nothing."""
 
 TRANSITION_INPUTS: tuple[type[Any], ...] = tuple(
-    dict.fromkeys(each for row in TRANSITIONS.values() for each in row)
+    dict.fromkeys(stage for row in TRANSITIONS.values() for stage in row)
 )
 """The types of input that can move a stage: the columns of the table."""
 

@@ -112,7 +112,8 @@ class BreakerSnapshot:
             open_until=None if until is None else later(until, by),
             probe=None if probe is None else evolve(probe, granted_at=later(probe.granted_at, by)),
             sub_windows=tuple(
-                evolve(each, began_at=later(each.began_at, by)) for each in self.sub_windows
+                evolve(sub_window, began_at=later(sub_window.began_at, by))
+                for sub_window in self.sub_windows
             ),
         )
 
@@ -126,7 +127,8 @@ class BreakerSnapshot:
             if until is None
             else MonotonicInstant(min(until, now + settings.open_for)),
             sub_windows=tuple(
-                evolve(each, began_at=min(each.began_at, now)) for each in self.sub_windows
+                evolve(sub_window, began_at=min(sub_window.began_at, now))
+                for sub_window in self.sub_windows
             ),
         )
 
@@ -141,7 +143,7 @@ class BreakerSnapshot:
         """Return all of the state but the successes of the newest sub-window; this is compared for
         each callback."""
         earlier, newest = self.sub_windows[:-1], self.sub_windows[-1:]
-        failures = [(each.began_at, each.failures) for each in newest]
+        failures = [(began.began_at, began.failures) for began in newest]
         return self.state, self.open_until, self.probe, self.generation, earlier, failures
 
 
@@ -263,8 +265,8 @@ class CircuitBreaker:
 
     def _count_outcomes(self) -> OutcomeCounts:
         return OutcomeCounts(
-            sum(each.successes for each in self._sub_windows),
-            sum(each.failures for each in self._sub_windows),
+            sum(sub_window.successes for sub_window in self._sub_windows),
+            sum(sub_window.failures for sub_window in self._sub_windows),
         )
 
     def _is_failing(self) -> bool:

@@ -118,7 +118,7 @@ class NoticeLimits:
 def seen(record: NoticeRecord, matters: Collection[Matter], now: Instant) -> NoticeRecord:
     """Return the record after a look at what waits: what is over, and attempts of over an hour
     ago, are forgotten."""
-    kinds = {each.kind for each in matters}
+    kinds = {matter.kind for matter in matters}
     return evolve(
         record,
         since={kind: record.since.get(kind, now) for kind in kinds},
@@ -135,9 +135,9 @@ def patient(record: NoticeRecord, matters: Collection[Matter], now: Instant) -> 
     """Return what has lasted long enough to be told, the most urgent first."""
     order = list(NoticeKind)
     lasting = [
-        each
-        for each in matters
-        if elapsed(record.since.get(each.kind, now), now) >= PATIENCE.get(each.kind, 0)
+        matter
+        for matter in matters
+        if elapsed(record.since.get(matter.kind, now), now) >= PATIENCE.get(matter.kind, 0)
     ]
     return sorted(lasting, key=lambda each: order.index(each.kind))
 
@@ -150,9 +150,9 @@ def is_due(
     if record.failures and now < retried_at:
         return False
 
-    has_news = any(each.kind not in record.told for each in matters)
-    known = [(each, record.told[each.kind]) for each in matters if each.kind in record.told]
-    has_more = any(_is_told_again(each, told, limits, now) for each, told in known)
+    has_news = any(matter.kind not in record.told for matter in matters)
+    known = [(matter, record.told[matter.kind]) for matter in matters if matter.kind in record.told]
+    has_more = any(_is_told_again(matter, told, limits, now) for matter, told in known)
     room = limits.per_hour - len(record.attempts)
     kept_for_news = 1 if limits.per_hour > 1 else 0
     return (has_news and room > 0) or (has_more and room > kept_for_news)
@@ -177,7 +177,7 @@ def attempted(record: NoticeRecord, now: Instant) -> NoticeRecord:
 
 def delivered(record: NoticeRecord, matters: Collection[Matter], now: Instant) -> NoticeRecord:
     """Return the record after a message with these matters has arrived."""
-    told = {each.kind: Told(now, each.count) for each in matters}
+    told = {matter.kind: Told(now, matter.count) for matter in matters}
     return evolve(record, told={**record.told, **told}, failures=0)
 
 
@@ -244,5 +244,5 @@ def sentence(matter: Matter) -> str:
     """Return a matter as an English sentence, with what it is about and its sums."""
     one, many = _SENTENCES[matter.kind]
     text = (one if matter.count == 1 else many).format(f"{matter.count:,}")
-    about = [*matter.providers, *(format_amount(each) for each in matter.sums)]
+    about = [*matter.providers, *(format_amount(amount) for amount in matter.sums)]
     return f"{text[:-1]}: {', '.join(about)}." if about else text

@@ -233,7 +233,9 @@ def check_operations(case: AdapterCase) -> None:
     assert (provider.name, provider.title) == (NAME, case.kind.title)
     assert provider.operations, "it offers no operation"
     for key, operation in provider.operations.items():
-        assert all(each > 0 for each in operation.poll_intervals), f"{key}: an interval is empty"
+        assert all(poll_interval > 0 for poll_interval in operation.poll_intervals), (
+            f"{key}: an interval is empty"
+        )
         after = operation.not_found_is_final_after
         assert after is None or after >= 0, f"{key}: not_found_is_final_after is negative"
 
@@ -262,8 +264,12 @@ def check_amounts(case: AdapterCase) -> None:
                 transaction = case.transaction(key, amount)
             except ValueError:
                 continue  # The currency has no such amount.
-            sent = [each for each in _submission(case, provider, transaction) if _moves(each)]
-            named = {Decimal(each.decode()) for body in sent for each in NUMBER.findall(body.body)}
+            sent = [
+                request for request in _submission(case, provider, transaction) if _moves(request)
+            ]
+            named = {
+                Decimal(number.decode()) for body in sent for number in NUMBER.findall(body.body)
+            }
             if sent:
                 assert Decimal(amount) in named, f"{key}: {amount} is not what was sent"
             else:
@@ -299,14 +305,16 @@ def check_polls(case: AdapterCase) -> None:
     provider, now = case.open_adapter(), Moment.at(later(START, MINUTE))
     for transaction in _transactions(case, provider):
         submission = {
-            (each.method, each.target) for each in _submission(case, provider, transaction)
+            (request.method, request.target) for request in _submission(case, provider, transaction)
         }
         for polled in (transaction, _accepted(transaction)):
             for outcome in (UNSENT, *ambiguous_outcomes()):
                 sent: list[HttpRequest] = []
                 report = drive(provider.poll(polled, now=now), answer_with(case, outcome, sent))
                 _check_report(report, _undecided(polled, has_asked=bool(sent)), outcome)
-                again = [each for each in sent if (each.method, each.target) in submission]
+                again = [
+                    request for request in sent if (request.method, request.target) in submission
+                ]
                 assert not any(map(_moves, again)), "a poll submits"
 
 
@@ -335,10 +343,10 @@ def check_payees(case: AdapterCase) -> None:
     if not isinstance(provider, NamesPayees):
         return
     submissions = {
-        (each.method, each.target)
+        (request.method, request.target)
         for transaction in _transactions(case, provider)
-        for each in _submission(case, provider, transaction)
-        if _moves(each)
+        for request in _submission(case, provider, transaction)
+        if _moves(request)
     }
     for outcome in (UNSENT, *ambiguous_outcomes()):
         sent: list[HttpRequest] = []
@@ -346,8 +354,8 @@ def check_payees(case: AdapterCase) -> None:
         report = drive(inquiry, answer_with(case, outcome, sent))
         assert isinstance(report, PayeeUnanswered), f"{outcome!r} came to {report}"
         assert report.provider == NAME
-        assert not [each for each in sent if (each.method, each.target) in submissions]
-        assert all(TARGET.fullmatch(each.target) for each in sent), "a target is not absolute"
+        assert not [request for request in sent if (request.method, request.target) in submissions]
+        assert all(TARGET.fullmatch(request.target) for request in sent), "a target is not absolute"
 
     for text in HOSTILE_NAMES:
         for named in _with_every_member(text):
@@ -467,7 +475,7 @@ def check_secrets(case: AdapterCase) -> None:
         for options in _spoilt_options(case, key):
             error = _option_error(case, options)
             shown += "" if error is None else str(error) + repr(error)
-    assert not [each for each in secrets if each in shown], "a secret is shown"
+    assert not [secret for secret in secrets if secret in shown], "a secret is shown"
 
 
 ADAPTER_CHECKS: Final[tuple[AdapterCheck, ...]] = (
@@ -653,7 +661,7 @@ def _check_report(
         f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
     )
     allowed = expected if isinstance(expected, tuple) else (expected,)
-    names = " or ".join(each.__name__ for each in allowed)
+    names = " or ".join(kind.__name__ for kind in allowed)
     assert isinstance(report, expected), f"{shown} came to {report}, and not to {names}"
     assert (report.gateway_reference, report.provider) == (REFERENCE, NAME)
 
@@ -665,8 +673,8 @@ def _scopes(case: AdapterCase, provider: Provider) -> set[str]:
     for transaction in _transactions(case, provider):
         requests = _submission(case, provider, transaction)
         requests += sent_requests(case, provider.poll(transaction, now=NOW))
-        found |= {provider.scope_of(each) for each in requests}
-    return {each for each in found if each is not None}
+        found |= {provider.scope_of(request) for request in requests}
+    return {value for value in found if value is not None}
 
 
 def _sign_in(provider: SignsIn, scope: str, outcome: HttpResponse | ExchangeFailed) -> AccessToken:
@@ -687,7 +695,7 @@ def _check_sign_in_failure(
     except SignInFailed as failure:
         shown = failure.reason
     assert shown is not None, f"{response.status} {response.body[:40]!r} brought a token"
-    assert not [each for each in _secrets(case) if each in shown], "a secret is shown"
+    assert not [secret for secret in _secrets(case) if secret in shown], "a secret is shown"
 
 
 def _secrets(case: AdapterCase) -> list[str]:

@@ -257,7 +257,7 @@ def a_transaction(stage: Stage = Stage.CREATED, **members: Any) -> Transaction:
 
     One that awaits its customer is a web pay-in whose page closes after 30 minutes.
     """
-    progress_names = {each.name for each in Progress.__attrs_attrs__}
+    progress_names = {attrs_attr.name for attrs_attr in Progress.__attrs_attrs__}
     progress = {name: value for name, value in members.items() if name in progress_names}
     order = {name: value for name, value in members.items() if name not in progress_names}
     return Transaction(evolve(_an_order(stage), **order), evolve(_a_progress(stage), **progress))
@@ -266,24 +266,24 @@ def a_transaction(stage: Stage = Stage.CREATED, **members: Any) -> Transaction:
 def ledger_with(*transactions: Transaction) -> Ledger:
     """Build a ledger that holds these transactions, with their references, deposits and intents."""
     ledger = Ledger()
-    for each in transactions:
-        order, stage = each.order, each.progress.stage
-        ledger.transactions[each.reference] = each
+    for transaction in transactions:
+        order, stage = transaction.order, transaction.progress.stage
+        ledger.transactions[transaction.reference] = transaction
         if order.merchant_reference is not None:
             key = (order.brand, order.merchant_reference)
-            ledger.references[key] = ReferenceUse(each.reference, order.created_at)
+            ledger.references[key] = ReferenceUse(transaction.reference, order.created_at)
         if order.flow is Flow.PUSH:
-            known = each.progress.provider_reference or ""
-            deposit = DepositRecorded(order.provider, known, each.reference)
+            known = transaction.progress.provider_reference or ""
+            deposit = DepositRecorded(order.provider, known, transaction.reference)
             ledger.apply((deposit,))
         intent: DurableIntent
         if stage is Stage.CREATED:
-            intent = SubmitToProvider(each.reference)
+            intent = SubmitToProvider(transaction.reference)
         elif stage.is_terminal and order.result_url is not None:
-            intent = DeliverCallback(each.reference)
+            intent = DeliverCallback(transaction.reference)
         else:
             continue
-        ledger.intents[each.reference, intent.kind] = intent
+        ledger.intents[transaction.reference, intent.kind] = intent
     return ledger
 
 

@@ -149,8 +149,8 @@ class World:
     def with_history(self, *inputs: Input) -> World:
         """Let these happen one microsecond apart, without carrying out their intents, and return
         the world."""
-        for each in inputs:
-            self.receive(each)
+        for item in inputs:
+            self.receive(item)
             self._pending_intents.clear()
             self.now = later(self.now, Span(1))
         return self

@@ -22,7 +22,7 @@ def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
 
     Case, underscores, hyphens and white space make no difference. `cutoff` is the least share of
     characters that both have in common, from 0 to 1."""
-    by_folded = {_fold(each): each for each in sorted(known, reverse=True)}
+    by_folded = {_fold(name): name for name in sorted(known, reverse=True)}
     if len(name) > NAME_MAX:
         return None
     close = difflib.get_close_matches(_fold(name), by_folded, n=1, cutoff=cutoff)
@@ -36,7 +36,9 @@ def near_match(name: str, known: Iterable[str]) -> str:
     Where the unknown name is a part of several names, as `payin` of `direct/payin`, these are
     named."""
     names = sorted(known)
-    whole = [each for each in names if name.casefold() in _PARTS.split(each.casefold())]
+    whole = [
+        known_name for known_name in names if name.casefold() in _PARTS.split(known_name.casefold())
+    ]
     if 1 < len(whole) <= PARTS_MAX:
         return f"Did you mean {', '.join(whole[:-1])} or {whole[-1]}?"
     close = closest_name(name, names)

@@ -23,11 +23,13 @@ def to_plain(value: Any) -> Any:
         case frozenset():
             return sorted(value)
         case tuple():
-            return [to_plain(each) for each in value]
+            return [to_plain(element) for element in value]
         case Mapping():
-            return {key: to_plain(each) for key, each in value.items()}
+            return {key: to_plain(member) for key, member in value.items()}
         case _ if has(type(value)):
-            return {each.name: to_plain(getattr(value, each.name)) for each in fields(type(value))}
+            return {
+                field.name: to_plain(getattr(value, field.name)) for field in fields(type(value))
+            }
         case _:
             return value
 
@@ -43,13 +45,13 @@ def from_plain(kind: type[T], plain: Any) -> T:
 def _reader(kind: Any) -> Callable[[Any], Any]:
     """Return what makes a value of this type from its plain form."""
     parts, collection = (
-        tuple(_reader(each) for each in get_args(kind) if each is not Ellipsis),
+        tuple(_reader(argument) for argument in get_args(kind) if argument is not Ellipsis),
         get_origin(kind),
     )
     if collection in (UnionType, Union):  # The second is what NewType makes.
         return lambda plain: None if plain is None else parts[0](plain)
     if collection is Mapping:
-        return lambda plain: {parts[0](key): parts[1](each) for key, each in plain.items()}
+        return lambda plain: {parts[0](key): parts[1](value) for key, value in plain.items()}
     if collection is not None:
         return lambda plain: collection(map(parts[0], plain))
     if has(kind):

@@ -28,7 +28,7 @@ def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpRe
                 return json_response(200, simulator.snapshot())
             case "POST", "/_simulator/faults":
                 simulator.faults.plan(
-                    parse_planned_fault(each) for each in _required_object_list(request, "faults")
+                    parse_planned_fault(fault) for fault in _required_object_list(request, "faults")
                 )
                 return json_response(200, {"planned": True})
             case "POST", "/_simulator/accounts":
@@ -59,6 +59,6 @@ def _foreign_refusal(request: HttpRequest) -> HttpResponse | None:
 
 def _required_object_list(request: HttpRequest, name: str) -> list[Mapping[str, Any]]:
     found = parse_json_object(request.body).get(name)
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    if not isinstance(found, list) or not all(isinstance(fault, dict) for fault in found):
         raise ValueError(f"{name} must be a list of objects")
     return found

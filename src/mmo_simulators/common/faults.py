@@ -142,14 +142,14 @@ class FaultScript:
         """Return the faults for the request that has just arrived for this operation, and use them
         up."""
         met = []
-        for each in self._planned:
-            if each.operation not in (operation, ANY_OPERATION):
+        for fault in self._planned:
+            if fault.operation not in (operation, ANY_OPERATION):
                 continue
-            if each.skip > 0:
-                each.skip -= 1
-            elif each.times > 0:
-                each.times -= 1
-                met.append(each.fault)
+            if fault.skip > 0:
+                fault.skip -= 1
+            elif fault.times > 0:
+                fault.times -= 1
+                met.append(fault.fault)
         return tuple(met)
 
 
@@ -158,7 +158,7 @@ FaultT = TypeVar("FaultT", EndWith, PollWith, EndAfter, CallBack)
 
 def find_fault(fault_type: type[FaultT], faults: Sequence[Fault]) -> FaultT | None:
     """Return the first fault of this type, or None."""
-    return next((each for each in faults if isinstance(each, fault_type)), None)
+    return next((fault for fault in faults if isinstance(fault, fault_type)), None)
 
 
 class RequestRejected(Exception):

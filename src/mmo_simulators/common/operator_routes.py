@@ -16,7 +16,9 @@ HandlerT = TypeVar("HandlerT")
 
 
 def _compile_template(template: str) -> re.Pattern[str]:
-    return re.compile("".join(_segment_pattern(each) for each in re.split(r"(\{\w+\})", template)))
+    return re.compile(
+        "".join(_segment_pattern(segment) for segment in re.split(r"(\{\w+\})", template))
+    )
 
 
 def _segment_pattern(text: str) -> str:
@@ -63,8 +65,8 @@ def match_route(
 ) -> tuple[SimulatedRoute[HandlerT], Mapping[str, str]] | None:
     """Return the first route of a request and the segments that it names; None when there is
     none."""
-    for each in routes:
-        segments = each.match_request(method, path)
+    for route in routes:
+        segments = route.match_request(method, path)
         if segments is not None:
-            return each, segments
+            return route, segments
     return None

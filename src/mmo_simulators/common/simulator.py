@@ -45,7 +45,7 @@ class DueQueue(Generic[ItemT]):
 
 def earliest(*instants: Instant | None) -> Instant | None:
     """Return the first of these instants; None when all are None."""
-    return min((each for each in instants if each is not None), default=None)
+    return min((instant for instant in instants if instant is not None), default=None)
 
 
 class Simulator(Protocol):

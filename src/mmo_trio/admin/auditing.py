@@ -69,7 +69,7 @@ def audit_event(
 
 def replace_unprintable(text: str) -> str:
     """Replace control characters and characters that a store can't store."""
-    return "".join(each if each.isprintable() else "?" for each in text[:300])
+    return "".join(character if character.isprintable() else "?" for character in text[:300])
 
 
 @frozen

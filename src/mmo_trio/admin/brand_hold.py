@@ -44,14 +44,16 @@ async def stop_unsubmitted(
     while True:
         page = await store.admin.list_payments(selection)
         waiting = [
-            each
-            for each in page.transactions
-            if each.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER)
+            transaction
+            for transaction in page.transactions
+            if transaction.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER)
         ]
         replies = (
-            await submit([StopPayment(each.reference, user) for each in waiting]) if waiting else ()
+            await submit([StopPayment(payment.reference, user) for payment in waiting])
+            if waiting
+            else ()
         )
-        applied = sum(isinstance(each, Applied) for each in replies)
+        applied = sum(isinstance(reply, Applied) for reply in replies)
         stopped, going_on = stopped + applied, going_on + len(page.transactions) - applied
         if page.next_position is None:
             return HoldReport(stopped, going_on)

@@ -221,9 +221,9 @@ class ConfigurationChanges:
 
     async def brand(self, id: str) -> Brand:
         """Return the version of a brand that is in force. Raises ChangeRefused."""
-        for each in await self.store.brands():
-            if each.brand.id == id:
-                return each.brand
+        for record in await self.store.brands():
+            if record.brand.id == id:
+                return record.brand
         raise ChangeRefused(ChangeRefusal.NO_BRAND)
 
     async def _find(self, id: int) -> ConfigurationChange:

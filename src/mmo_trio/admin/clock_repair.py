@@ -72,10 +72,10 @@ class ClockErrors:
     def sentences(self) -> Sequence[str]:
         """Return a sentence for each error."""
         found = [
-            f"transaction {each.reference}: its createdAt "
-            f"{format_with_microseconds(each.order.created_at)} lies in the"
+            f"transaction {payment.reference}: its createdAt "
+            f"{format_with_microseconds(payment.order.created_at)} lies in the"
             " future, as a wrong clock wrote it: see `mmo db mend-clock`"
-            for each in self.payments[:NAMED_MAX]
+            for payment in self.payments[:NAMED_MAX]
         ]
         if len(self.payments) > NAMED_MAX:
             found.append(
@@ -108,7 +108,9 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
     selection = PaymentFilter(limit=PAGE_SIZE)
     while True:
         page = await store.admin.list_payments(selection)
-        misdated = [each for each in page.transactions if is_misdated(each, now=now)]
+        misdated = [
+            transaction for transaction in page.transactions if is_misdated(transaction, now=now)
+        ]
         found += misdated
         if len(misdated) < len(page.transactions) or page.next_position is None:
             break

@@ -62,10 +62,10 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         await store.brand_record(order.brand),
         await open_claims(store, reference),
         [
-            each
-            for each in same_reference
-            if each.order.merchant_reference == order.merchant_reference
-            and each.reference != reference
+            other
+            for other in same_reference
+            if other.order.merchant_reference == order.merchant_reference
+            and other.reference != reference
         ],
         await store.reversals(reference),
     )
@@ -74,9 +74,9 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
 async def open_claims(store: Store, reference: str) -> Sequence[DepositClaim]:
     """Return the reported deposits that name a payment and are not settled."""
     return [
-        each
-        for each in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX)
-        if each.payment == reference
+        claim
+        for claim in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX)
+        if claim.payment == reference
     ]
 
 
@@ -92,7 +92,7 @@ class Alarm:
 def conclusions(history: PaymentHistory) -> list[str]:
     """Return sentences that say what is wrong, how a payment ended, whether the merchant knows, and
     what to do."""
-    return [*(each.text for each in alarms(history)), *remarks(history)]
+    return [*(alarm.text for alarm in alarms(history)), *remarks(history)]
 
 
 def alarms(history: PaymentHistory) -> list[Alarm]:
@@ -124,23 +124,23 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
     it."""
     progress = history.transaction.progress
     ended = {Status.SUCCESS: "success", Status.FAILED: "failed"}.get(history.transaction.status)
-    for each in history.suspense if ended is not None else ():
-        if not says_otherwise(history.transaction, each):
+    for entry in history.suspense if ended is not None else ():
+        if not says_otherwise(history.transaction, entry):
             continue
-        told = json.loads(each.content)
+        told = json.loads(entry.content)
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
-        at = progress.completed_at or each.first_at
+        at = progress.completed_at or entry.first_at
         when = (
             "before that"
-            if each.first_at < at
-            else f"{format_span(elapsed(at, each.first_at))} later"
+            if entry.first_at < at
+            else f"{format_span(elapsed(at, entry.first_at))} later"
         )
         doubt = ", and has not confirmed it" if told.get("confirmed") is False else ""
         end = f"It ended as {ended}, {_source_text(progress.completion_source)}"
-        report = f"{each.provider} reported {report}{doubt}"
+        report = f"{entry.provider} reported {report}{doubt}"
         yield Alarm(
-            f"{end}; {when} {report}. Entry {each.id} of the suspense book is to do.", each.id
+            f"{end}; {when} {report}. Entry {entry.id} of the suspense book is to do.", entry.id
         )
 
 
@@ -222,8 +222,8 @@ def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
     """Name the other payments under the same merchantReference: a look-up by it finds the newest
     alone."""
     own = history.transaction.order
-    for each in history.same_reference:
-        order = each.order
+    for other in history.same_reference:
+        order = other.order
         age = (
             "An older"
             if (order.created_at, order.gateway_reference) < (own.created_at, own.gateway_reference)
@@ -231,7 +231,7 @@ def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
         )
         yield (
             f"{age} payment has the same merchantReference: {order.gateway_reference}, "
-            f"{each.status.value}, created at"
+            f"{other.status.value}, created at"
             f" {format_with_microseconds(order.to_utc(order.created_at))}."
         )
 
@@ -246,10 +246,10 @@ _WITHHELD_TEXTS = {
 
 
 def _withheld_sentences(history: PaymentHistory) -> Iterator[str]:
-    for each in history.journal:
+    for entry in history.journal:
         reason = (
-            json.loads(each.detail).get("withheld")
-            if each.input_name == "BeginSubmission"
+            json.loads(entry.detail).get("withheld")
+            if entry.input_name == "BeginSubmission"
             else None
         )
         if reason is not None:
@@ -302,14 +302,14 @@ def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
     if history.transaction.order.display_qr_url is None:
         return
     deliveries = [
-        json.loads(each.detail) for each in history.journal if each.input_name == "QrConcluded"
+        json.loads(entry.detail) for entry in history.journal if entry.input_name == "QrConcluded"
     ]
-    for each in deliveries:
-        if each["outcome"] == DeliveryOutcome.DELIVERED:
-            yield f"The QR code was brought to the merchant, who answered {each['status']}."
+    for delivery in deliveries:
+        if delivery["outcome"] == DeliveryOutcome.DELIVERED:
+            yield f"The QR code was brought to the merchant, who answered {delivery['status']}."
         else:
             yield (
-                f"The QR code was not brought to the merchant: {each['detail']} It is not "
+                f"The QR code was not brought to the merchant: {delivery['detail']} It is not "
                 f"sent again."
             )
     if not deliveries:
@@ -327,8 +327,8 @@ def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
     if not history.callbacks:
         yield "The callback has no outcome yet: a gateway that serves this store sends it."
         return
-    for each in history.callbacks:
-        attempt = each.attempt
+    for callback in history.callbacks:
+        attempt = callback.attempt
         if attempt.outcome is DeliveryOutcome.DELIVERED:
             yield f"The merchant was called back and answered {attempt.status}."
             continue
@@ -339,8 +339,8 @@ def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
 
 
 def _undelivered(history: PaymentHistory) -> Iterator[Alarm]:
-    for each in history.callbacks:
-        attempt = each.attempt
+    for callback in history.callbacks:
+        attempt = callback.attempt
         if attempt.outcome is not DeliveryOutcome.DELIVERED:
             why = _DELIVERY_FAILURE_TEXTS[attempt.outcome].format(status=attempt.status)
             detail = f" ({attempt.detail.rstrip('.')})" if attempt.detail else ""
@@ -370,21 +370,21 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
 
 
 def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
-    told = {each.entry for each in _contradictions(history)}
+    told = {contradiction.entry for contradiction in _contradictions(history)}
     waiting = [
-        f"entry {each.id}"
-        for each in history.suspense
-        if each.closed_at is None and each.id not in told
+        f"entry {entry.id}"
+        for entry in history.suspense
+        if entry.closed_at is None and entry.id not in told
     ]
     if waiting:
         yield f"To do in the suspense book: {', '.join(waiting)}. A person must look at it."
 
 
 def _claim_sentences(history: PaymentHistory) -> Iterator[str]:
-    for each in history.claims:
-        waits = "the payment's end" if each.is_confirmed else "the operator's confirmation"
+    for claim in history.claims:
+        waits = "the payment's end" if claim.is_confirmed else "the operator's confirmation"
         yield (
-            f"A deposit of {each.amount} with the receipt {each.receipt} names it, and waits "
+            f"A deposit of {claim.amount} with the receipt {claim.receipt} names it, and waits "
             f"for {waits}."
         )
 

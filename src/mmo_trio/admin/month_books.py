@@ -62,7 +62,9 @@ async def fill_book(
                 page = await _read_page(store, reversals)
                 found = [(parse_members(text), mark) for text, mark in page.marked_objects]
             # One that changes meanwhile comes again, and is booked once, as it was last.
-            reversed_payments |= {each[0]["gatewayReference"]: each for each in found}
+            reversed_payments |= {
+                reversals[0]["gatewayReference"]: reversals for reversals in found
+            }
             reversals = _next_page(reversals, page)
         for payment, mark in reversed_payments.values():
             for entry in reversal_entries(brand, payment, is_simulated=mark):

@@ -44,11 +44,11 @@ def spellings(text: str) -> Sequence[str]:
     written = (bare, "-".join(bare.split()))
     found = dict.fromkeys(
         cased
-        for each in written
-        for cased in (each, each.lower(), each.upper(), each.capitalize())
+        for notation in written
+        for cased in (notation, notation.lower(), notation.upper(), notation.capitalize())
         if cased
     )
-    return [each for each in found if each != text]
+    return [notation for notation in found if notation != text]
 
 
 async def search_by_beginning(
@@ -71,10 +71,10 @@ async def search_by_beginning(
         return PaymentPage((), None)
     while scanned < scanned_max:
         page = await admin.list_payments(PaymentFilter(brand=brand, before=at, limit=READ_AT_ONCE))
-        for each in page.transactions:
-            scanned, at = scanned + 1, position_of(each)
-            if status in (None, each.status) and _has_part(each, sought):
-                found.append(each)
+        for transaction in page.transactions:
+            scanned, at = scanned + 1, position_of(transaction)
+            if status in (None, transaction.status) and _has_part(transaction, sought):
+                found.append(transaction)
                 if len(found) == limit:
                     return PaymentPage(found, at)
         if page.next_position is None:
@@ -90,13 +90,13 @@ def _has_part(transaction: Transaction, sought: str) -> bool:
         order.reconciliation_reference,
         transaction.progress.provider_reference,
     )
-    written = [_letters_and_digits(each) for each in references if each is not None]
+    written = [_letters_and_digits(reference) for reference in references if reference is not None]
     return any(
-        each.startswith(sought) or (len(sought) >= SHORTEST_END and each.endswith(sought))
-        for each in written
+        notation.startswith(sought) or (len(sought) >= SHORTEST_END and notation.endswith(sought))
+        for notation in written
     )
 
 
 def _letters_and_digits(text: str) -> str:
     """Return what remains of a reference however it is written."""
-    return "".join(each for each in text.casefold() if each.isalnum())
+    return "".join(character for character in text.casefold() if character.isalnum())

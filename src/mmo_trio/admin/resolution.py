@@ -206,8 +206,8 @@ async def find_evidence_against(
     closed, contradicts this end of a payment; None when none does. Raises StoreUnavailable."""
     claims = await open_claims(store, transaction.reference)
     entries = [
-        (each.reason, each.content)
-        for each in await store.admin.suspense_of_payment(transaction.reference)
+        (entry.reason, entry.content)
+        for entry in await store.admin.suspense_of_payment(transaction.reference)
     ]
     return find_contradiction(transaction, succeeded=succeeded, claims=claims, entries=entries)
 
@@ -215,11 +215,11 @@ async def find_evidence_against(
 async def _find_payment_with(store: Store, receipt: str, transaction: Transaction) -> str | None:
     """Return in a sentence which other payment has succeeded with this receipt of the provider;
     None when none has."""
-    for each in (await store.admin.search_payments(receipt)).transactions:
-        is_of_provider = each.order.provider == transaction.order.provider
-        is_paid = each.status is Status.SUCCESS and each.progress.provider_reference == receipt
-        if is_of_provider and is_paid and each.reference != transaction.reference:
-            return f"The receipt {receipt} is the one of {each.reference}. Name the payment's own."
+    for found in (await store.admin.search_payments(receipt)).transactions:
+        is_of_provider = found.order.provider == transaction.order.provider
+        is_paid = found.status is Status.SUCCESS and found.progress.provider_reference == receipt
+        if is_of_provider and is_paid and found.reference != transaction.reference:
+            return f"The receipt {receipt} is the one of {found.reference}. Name the payment's own."
     return None
 
 
@@ -253,7 +253,9 @@ class Resolutions:
             raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED)
         await check_evidence(self.store, transaction, error_code, provider_reference)
         earlier = await self.store.admin.proposals(about=transaction.reference)
-        unfinished = next((each for each in earlier if each.state in UNFINISHED_STATES), None)
+        unfinished = next(
+            (reversal for reversal in earlier if reversal.state in UNFINISHED_STATES), None
+        )
         after = self._next_state(unfinished, ProposalAction.PROPOSE, user)
         if isinstance(after, ResolutionRefusal):
             raise ResolutionRefused(after)
@@ -407,7 +409,7 @@ class Resolutions:
     async def _is_recorded_as_resolved(self, approved: Proposal) -> bool:
         rows = await self.store.admin.audit(about=f"payment:{approved.gateway_reference}")
         events = [row.event for row in rows if row.event.action == "payment_resolved"]
-        return any(json.loads(each.detail).get("proposal") == approved.id for each in events)
+        return any(json.loads(event.detail).get("proposal") == approved.id for event in events)
 
     async def _record(
         self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None

@@ -39,7 +39,7 @@ async def begin_restoration(
     payments were marked. `lost_id` is the id that the store had when it was lost, where the backup
     has another. Raises what the store raises; to repeat it does no harm."""
     marked = await mark_unfinished(store, submit, user=user)
-    holds = [BrandHold(each.brand.id, now, RESTORATION) for each in await store.admin.brands()]
+    holds = [BrandHold(brand.brand.id, now, RESTORATION) for brand in await store.admin.brands()]
     await store.admin.begin_restoration(new_store_id(), holds, lost_id)
     return marked
 
@@ -56,9 +56,9 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
     marked, selection = 0, PaymentFilter(status=Status.PENDING, limit=ROUND_SIZE)
     while True:
         page = await store.admin.list_payments(selection)
-        found = [MarkRestored(each.reference, user) for each in page.transactions]
+        found = [MarkRestored(transaction.reference, user) for transaction in page.transactions]
         replies = await submit(found) if found else ()
-        marked += sum(isinstance(each, Applied) for each in replies)
+        marked += sum(isinstance(reply, Applied) for reply in replies)
         if page.next_position is None:
             return marked
         selection = evolve(selection, before=page.next_position)
@@ -68,7 +68,9 @@ async def _mark_reversals(store: Store, submit: SubmitBatch, *, user: str) -> No
     """Mark every reversal that has not ended, also one that waits for an approval: it may have been
     sent."""
     found = await store.list_reversals(only_unfinished=True, limit=REVERSALS_MAX)
-    unmarked = [MarkReversalRestored(each.id, user) for each in found if not each.is_restored]
+    unmarked = [
+        MarkReversalRestored(reversal.id, user) for reversal in found if not reversal.is_restored
+    ]
     for start in range(0, len(unmarked), ROUND_SIZE):
         await submit(unmarked[start : start + ROUND_SIZE])
 

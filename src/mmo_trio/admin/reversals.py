@@ -73,9 +73,9 @@ class Reversals:
         Without four eyes that of an approver is sent at once. With a `number` it is refused unless
         it gets this one. Raises ReversalRefused, which is recorded."""
         brand, about = payment.order.brand, f"payment:{payment.reference}"
-        of_role = (each.amount for each in self.limits if each.role == role)
+        of_role = (limit.amount for limit in self.limits if limit.role == role)
         daily_max = next(
-            (each for each in of_role if each.currency == payment.order.requested.currency), None
+            (limit for limit in of_role if limit.currency == payment.order.requested.currency), None
         )
         if not user.can_propose or (self.limits and daily_max is None):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
@@ -157,9 +157,9 @@ class Reversals:
 
     async def find(self, id: str) -> Reversal:
         """Return the reversal with this id. Raises NoSuchReversal."""
-        for each in await self.store.reversals(reversed_payment(id)):
-            if each.id == id:
-                return each
+        for reversal in await self.store.reversals(reversed_payment(id)):
+            if reversal.id == id:
+                return reversal
         raise NoSuchReversal(f"There is no reversal {id}.")
 
     def _only_asks(self, user: ResolutionUser) -> bool:

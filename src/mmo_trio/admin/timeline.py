@@ -79,17 +79,17 @@ def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[Ti
     out."""
     lines = [
         entry
-        for each in _without_answered_ticks(history.journal)
+        for without_answered_tick in _without_answered_ticks(history.journal)
         for entry in _journal_entries(
-            each, history.transaction.order, with_free_text=with_free_text
+            without_answered_tick, history.transaction.order, with_free_text=with_free_text
         )
     ]
     lines += [
         TimelineEntry(
-            each.first_at, f"provider:{each.provider}", _suspense_text(each), "SuspenseRecorded"
+            entry.first_at, f"provider:{entry.provider}", _suspense_text(entry), "SuspenseRecorded"
         )
-        for each in history.suspense
-        if not any(line.at == each.first_at for line in history.journal)
+        for entry in history.suspense
+        if not any(line.at == entry.first_at for line in history.journal)
     ]
     return list(_folded(sorted(lines, key=lambda line: line.at)))
 

@@ -112,13 +112,13 @@ class ToldWrong:
     @property
     def back(self) -> Money:
         """Return what has gone back."""
-        moved = (each for each in self._own_reversals if each.state.has_moved)
+        moved = (reversal for reversal in self._own_reversals if reversal.state.has_moved)
         return Money(reversed_minor(moved), self.transaction.order.requested.currency)
 
     @property
     def may_go_back(self) -> Money:
         """Return what is asked back, and may go back."""
-        open_ = (each for each in self._own_reversals if not each.state.has_ended)
+        open_ = (reversal for reversal in self._own_reversals if not reversal.state.has_ended)
         return Money(reversed_minor(open_), self.transaction.order.requested.currency)
 
     @property
@@ -147,15 +147,19 @@ def find_told_wrong(
         return None
     succeeded = transaction.status is Status.SUCCESS
     contrary = [
-        each
-        for each in suspense
-        if each.closed_at is None
-        and each.reason in CONTRARY_REASONS
-        and contradicts(succeeded, each.reason, each.content)
+        entry
+        for entry in suspense
+        if entry.closed_at is None
+        and entry.reason in CONTRARY_REASONS
+        and contradicts(succeeded, entry.reason, entry.content)
     ]
     if not contrary:
         return None
-    delivered = [each.at for each in callbacks if each.attempt.outcome is DeliveryOutcome.DELIVERED]
+    delivered = [
+        callback.at
+        for callback in callbacks
+        if callback.attempt.outcome is DeliveryOutcome.DELIVERED
+    ]
     entry = max(contrary, key=lambda each: (_is_confirmed(each), each.id))
     wrong = ToldWrong(transaction, entry, min(delivered, default=None), reversals)
     return None if wrong.is_settled else wrong
@@ -172,17 +176,17 @@ async def list_told_wrong(
             reasons=CONTRARY_REASONS, before=before, limit=ENTRIES_READ
         )
         named = [
-            each.gateway_reference
-            for each in entries
-            if each.gateway_reference and brand in (None, each.brand)
+            entry.gateway_reference
+            for entry in entries
+            if entry.gateway_reference and brand in (None, entry.brand)
         ]
         payments = await store.transactions(named)
-        for each in entries:
-            payment = payments.get(each.gateway_reference or "")
-            if payment is None or find_told_wrong(payment, [each], ()) is None:
+        for entry in entries:
+            payment = payments.get(entry.gateway_reference or "")
+            if payment is None or find_told_wrong(payment, [entry], ()) is None:
                 continue
             wrong = await _load(store, payment)
-            if wrong is not None and wrong.entry.id == each.id:
+            if wrong is not None and wrong.entry.id == entry.id:
                 found.append(wrong)
             if len(found) == limit:
                 return found
@@ -257,7 +261,7 @@ def merchant_message(wrong: ToldWrong) -> str:
         wrong.amount,
         wrong.receipt and f"receipt {wrong.receipt}",
     ]
-    report = format_amounts_in(", ".join(each for each in details if each))
+    report = format_amounts_in(", ".join(detail for detail in details if detail))
     return "\n".join(
         (
             f"Payment {order.gateway_reference} ({name}), {order.type} of {amount} by "

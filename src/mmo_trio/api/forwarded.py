@@ -51,7 +51,7 @@ class TrustedProxies:
     def named_client(self, head: RequestHead, context: RequestContext) -> Address | None:
         """Return the address of the client that sent this request; None when it is unknown."""
         return self.client_address(
-            context.client, [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
+            context.client, [value.decode("latin-1") for value in head.values(b"x-forwarded-for")]
         )
 
     def client_address(self, peer: str, forwarded_for: Sequence[str]) -> Address | None:
@@ -61,7 +61,7 @@ class TrustedProxies:
         None when that address is missing or unreadable: the client is unknown then."""
         if not self.is_trusted(peer):
             return parse_address(peer)
-        entries = [each.strip() for line in forwarded_for for each in line.split(",")]
+        entries = [entry.strip() for line in forwarded_for for entry in line.split(",")]
         client = ""
         while entries:
             client = entries.pop()
@@ -78,7 +78,7 @@ class TrustedProxies:
         """Return the requested host in lower case, without its port; empty when there is none."""
         host = (head.value(b"host") or b"").decode("latin-1")
         return self.host_of(
-            peer, host, [each.decode("latin-1") for each in head.values(b"x-forwarded-host")]
+            peer, host, [value.decode("latin-1") for value in head.values(b"x-forwarded-host")]
         )
 
     def host_of(self, peer: str, host: str, forwarded_host: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ class MethodStates:
     @_limiting.default
     def _find_limiting(self) -> Mapping[str, LimitsDecimals]:
         found = self.adapters.items()
-        return {name: each for name, each in found if isinstance(each, LimitsDecimals)}
+        return {name: state for name, state in found if isinstance(state, LimitsDecimals)}
 
     def state_of(self, method: Method, operation: Operation) -> OperationState:
         """Return what would become of a payment now."""

@@ -191,4 +191,4 @@ class Webhooks:
 
 def _is_known(token: str, tokens: Sequence[str]) -> bool:
     """Return whether it is one of the tokens, in a time that reveals none of them."""
-    return sum(hmac.compare_digest(each.encode(), token.encode()) for each in tokens) > 0
+    return sum(hmac.compare_digest(known.encode(), token.encode()) for known in tokens) > 0

@@ -93,38 +93,39 @@ def plan_brands(
     too short."""
     stored = {record.brand.id: record for record in current}
     known = [
-        _with_present_state(each, stored[each.brand.id].brand, may_enable=may_enable)
-        for each in configured
-        if each.brand.id in stored
+        _with_present_state(entry, stored[entry.brand.id].brand, may_enable=may_enable)
+        for entry in configured
+        if entry.brand.id in stored
     ]
     missing = {
-        each.id: [] if prune else _removed_methods(stored[each.id].brand, each) for each in known
+        brand.id: [] if prune else _removed_methods(stored[brand.id].brand, brand)
+        for brand in known
     }
-    known = [evolve(each, methods=(*each.methods, *missing[each.id])) for each in known]
-    names = {each.brand.id for each in configured}
-    added = tuple(each.brand for each in configured if each.brand.id not in stored)
-    changed = tuple(each for each in known if stored[each.id].brand != each)
+    known = [evolve(brand, methods=(*brand.methods, *missing[brand.id])) for brand in known]
+    names = {entry.brand.id for entry in configured}
+    added = tuple(entry.brand for entry in configured if entry.brand.id not in stored)
+    changed = tuple(brand for brand in known if stored[brand.id].brand != brand)
     removed = tuple(id for id in stored if id not in names) if prune else ()
     return BrandsPlan(
         added=added,
         changed=changed,
         removed=removed,
-        unchanged=tuple(each.id for each in known if stored[each.id].brand == each),
+        unchanged=tuple(brand.id for brand in known if stored[brand.id].brand == brand),
         keys_to_add=tuple(_missing_keys(current, configured, keyring, is_sandbox=is_sandbox)),
         brands_needing_keys=tuple(
-            each.brand.id
-            for each in configured
-            if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
+            entry.brand.id
+            for entry in configured
+            if not entry.api_keys and not _has_key_in_use(stored.get(entry.brand.id))
         ),
         differences=tuple(
-            one for each in known for one in brand_differences(stored[each.id].brand, each)
+            one for brand in known for one in brand_differences(stored[brand.id].brand, brand)
         ),
         replaced={
             **dict.fromkeys(brand.id for brand in added),
             **{id: stored[id].brand for id in (*(brand.id for brand in changed), *removed)},
         },
         kept_methods=tuple(
-            f"{id}: {method_name(each)}" for id, kept in missing.items() for each in kept
+            f"{id}: {method_name(method)}" for id, kept in missing.items() for method in kept
         ),
     )
 
@@ -137,8 +138,8 @@ def _with_present_state(configured: ConfiguredBrand, stored: Brand, *, may_enabl
 
 
 def _removed_methods(before: Brand, after: Brand) -> Sequence[Method]:
-    kept = {(each.key, each.country) for each in after.methods}
-    return [each for each in before.methods if (each.key, each.country) not in kept]
+    kept = {(method.key, method.country) for method in after.methods}
+    return [method for method in before.methods if (method.key, method.country) not in kept]
 
 
 async def check_new_ids(store: Store, plan: BrandsPlan, *, reused: Collection[str] = ()) -> None:
@@ -183,19 +184,19 @@ def _missing_keys(
 ) -> Iterator[NewApiKey]:
     length_min = SANDBOX_API_KEY_LENGTH_MIN if is_sandbox else API_KEY_LENGTH_MIN
     owners = {key.digest: key.brand for record in current for key in record.keys}
-    for each in configured:
-        where = f"brand {each.brand.id}, api_keys"
-        for number, api_key in enumerate(each.api_keys, 1):
+    for brand in configured:
+        where = f"brand {brand.brand.id}, api_keys"
+        for number, api_key in enumerate(brand.api_keys, 1):
             digests = keyring.digests(api_key.encode())
-            owner = next((owners[each] for each in digests if each in owners), None)
+            owner = next((owners[digest] for digest in digests if digest in owners), None)
             if owner is None and len(api_key) < length_min:
                 fault = f"key {number} has fewer than {length_min} characters."
                 raise SettingsError(
                     where, fault, "Take it from a generator, or leave it out: one is made."
                 )
             if owner is None:
-                yield NewApiKey(each.brand.id, api_key)
-            elif owner != each.brand.id:
+                yield NewApiKey(brand.brand.id, api_key)
+            elif owner != brand.brand.id:
                 raise SettingsError(
                     where, f"a key is brand {owner}'s already.", "Give another one."
                 )

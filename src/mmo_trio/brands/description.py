@@ -29,7 +29,7 @@ from mmo_trio.brands.file import (
 )
 
 _FIELDS: Final[Mapping[type, Sequence[BrandField]]] = {
-    Brand: [each for each in BRAND_FIELDS if each.key != "api_keys"],
+    Brand: [brand_field for brand_field in BRAND_FIELDS if brand_field.key != "api_keys"],
     BrandLimits: BRAND_LIMIT_FIELDS,
     PageAppearance: PAGE_FIELDS,
     Method: METHOD_FIELDS,
@@ -59,12 +59,12 @@ def _to_json(value: Any) -> Any:
         case frozenset():
             return sorted(value)
         case tuple():
-            return [_to_json(each) for each in value]
+            return [_to_json(element) for element in value]
     members = _members(value)
     return (
         value
         if members is None
-        else {_json_name(key): _to_json(each) for key, each in members.items()}
+        else {_json_name(key): _to_json(member) for key, member in members.items()}
     )
 
 
@@ -72,9 +72,9 @@ def _members(value: Any) -> Mapping[str, Any] | None:
     """Return the values in a table by their keys in the file; None for what is no table."""
     match value:
         case Brand() | BrandLimits() | PageAppearance() | Method():
-            return {each.key: getattr(value, each.attribute) for each in _FIELDS[type(value)]}
+            return {field.key: getattr(value, field.attribute) for field in _FIELDS[type(value)]}
         case ReusePolicy():
-            return {each.value: value.for_type(each) for each in Type}
+            return {type_.value: value.for_type(type_) for type_ in Type}
         case Limits():
             return limit_amounts(value)
         case Mapping():
@@ -123,12 +123,12 @@ def changed_values(before: Brand, after: Brand) -> list[tuple[Member, Any, Any]]
     """Return each value that differs between two versions of one brand, old and new, None where
     there is none: those of the brand, then those of each method, in the order of the file."""
     old, new = dict(_values(before)), dict(_values(after))
-    members = [*old, *(each for each in new if each not in old)]
+    members = [*old, *(member for member in new if member not in old)]
     methods = list(dict.fromkeys(method for method, _ in members))
-    changed = [each for each in members if old.get(each) != new.get(each)]
+    changed = [member for member in members if old.get(member) != new.get(member)]
     return [
-        (each, old.get(each), new.get(each))
-        for each in sorted(changed, key=lambda each: methods.index(each[0]))
+        (method, old.get(method), new.get(method))
+        for method in sorted(changed, key=lambda each: methods.index(each[0]))
     ]
 
 
@@ -149,15 +149,15 @@ def _member_text(method: str, place: str) -> str:
 
 
 def _values(brand: Brand) -> Iterator[tuple[Member, Any]]:
-    for each in _FIELDS[Brand]:
-        if each.key != "method":
-            yield from _leaves("", each.key, getattr(brand, each.attribute))
+    for field in _FIELDS[Brand]:
+        if field.key != "method":
+            yield from _leaves("", field.key, getattr(brand, field.attribute))
     for method in brand.methods:
         name = method_name(method)
         yield (name, ""), f"provider {method.provider}"
-        for each in METHOD_FIELDS:
-            if each.key not in ("key", "country", "provider"):
-                yield from _leaves(name, each.key, getattr(method, each.attribute))
+        for method_field in METHOD_FIELDS:
+            if method_field.key not in ("key", "country", "provider"):
+                yield from _leaves(name, method_field.key, getattr(method, method_field.attribute))
 
 
 def _leaves(method: str, place: str, value: Any) -> Iterator[tuple[Member, Any]]:
@@ -167,8 +167,8 @@ def _leaves(method: str, place: str, value: Any) -> Iterator[tuple[Member, Any]]
         if value_text(value):
             yield (method, place), value
         return
-    for key, each in members.items():
-        yield from _leaves(method, f"{place}.{key}", each)
+    for key, member in members.items():
+        yield from _leaves(method, f"{place}.{key}", member)
 
 
 def value_text(value: Any) -> str:

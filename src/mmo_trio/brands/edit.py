@@ -61,11 +61,11 @@ def edit_brand(brand: Brand, form: Mapping[str, str], *, elsewhere: Collection[s
     limits = _brand_limits(brand, form)
     methods = tuple(
         evolve(
-            each,
-            operations=_flows(number, each, form, elsewhere),
-            limits=_method_limits(brand, number, each, form),
+            method,
+            operations=_flows(number, method, form, elsewhere),
+            limits=_method_limits(brand, number, method, form),
         )
-        for number, each in enumerate(brand.methods)
+        for number, method in enumerate(brand.methods)
     )
     return evolve(brand, limits=limits, methods=methods)
 

@@ -66,7 +66,7 @@ class FileTable:
 
     def text_list(self, key: str) -> tuple[str, ...]:
         values = self.values.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             self.fail(key, "it is no list of texts.", f'Write {key} = ["…"].')
         return tuple(values)
 
@@ -78,11 +78,11 @@ class FileTable:
 
     def tables(self, key: str, header: str) -> Sequence[FileTable]:
         values = self.values.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             self.fail(key, "it is no list of tables.", f"Begin each with {header}.")
         return [
-            evolve(self, location=f"{self.location}, {header} {n}", values=each)
-            for n, each in enumerate(values, 1)
+            evolve(self, location=f"{self.location}, {header} {n}", values=value)
+            for n, value in enumerate(values, 1)
         ]
 
     def allow_only(self, known: Iterable[str]) -> None:
@@ -95,9 +95,9 @@ class FileTable:
         default."""
         self.allow_only(key_names(known))
         return {
-            each.attribute: each.kind.read(self, each.key)
-            for each in known
-            if each.key in self.values or each.default == REQUIRED
+            key.attribute: key.kind.read(self, key.key)
+            for key in known
+            if key.key in self.values or key.default == REQUIRED
         }
 
 
@@ -131,7 +131,7 @@ _NOT_SHOWN: Final = "nothing is shown"
 
 def key_names(known: Iterable[BrandField]) -> tuple[str, ...]:
     """Return the keys of these fields."""
-    return tuple(each.key for each in known)
+    return tuple(key.key for key in known)
 
 
 def _text_matching(pattern: str, remedy: str) -> FieldKind:
@@ -167,7 +167,9 @@ def _amount(table: FileTable, key: str) -> Money:
         table.fail(key, f"it {error}.", 'Write it like "10.50".')
 
 
-DAILY_LIMITS: Final[Mapping[str, model.Type]] = {f"daily_{each.value}": each for each in model.Type}
+DAILY_LIMITS: Final[Mapping[str, model.Type]] = {
+    f"daily_{type_.value}": type_ for type_ in model.Type
+}
 """The keys of the largest sum of a day, by type of payment."""
 
 METHOD_LIMIT_FIELDS: Final = (
@@ -241,7 +243,7 @@ def flow_fault(
 
 @_kind("list of texts")
 def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
-    operations = {each.value: each for each in model.Operation}
+    operations = {operation.value: operation for operation in model.Operation}
     flows = table.text_list(key)
     for flow in flows:
         if flow not in operations:
@@ -313,10 +315,13 @@ METHOD_FIELDS: Final = (
 
 @_kind("`[[brand.method]]` tables")
 def _methods(table: FileTable, key: str) -> tuple[model.Method, ...]:
-    read = [each.attributes(METHOD_FIELDS) for each in table.tables(key, "[[brand.method]]")]
-    _check_unique(table.location, key, (f"{each['key']} in {each['country']}" for each in read))
+    read = [method.attributes(METHOD_FIELDS) for method in table.tables(key, "[[brand.method]]")]
+    _check_unique(
+        table.location, key, (f"{method['key']} in {method['country']}" for method in read)
+    )
     return tuple(
-        model.Method(provider_title=table.providers[each["provider"]], **each) for each in read
+        model.Method(provider_title=table.providers[method["provider"]], **method)
+        for method in read
     )
 
 
@@ -529,7 +534,7 @@ def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
         return model.ReusePolicy.same_for_all(_read_reuse(table, key))
     choices, types = (
         FileTable(f"{table.location}, {key}", value),
-        [each.value for each in model.Type],
+        [type_.value for type_ in model.Type],
     )
     choices.allow_only(types)
     return model.ReusePolicy(
@@ -538,7 +543,7 @@ def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
 
 
 def _read_reuse(table: FileTable, key: str) -> model.ReferenceReuse:
-    value, known = table.values[key], [each.value for each in model.ReferenceReuse]
+    value, known = table.values[key], [reuse.value for reuse in model.ReferenceReuse]
     if value not in known:
         table.fail(key, f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
     return model.ReferenceReuse(value)
@@ -546,7 +551,7 @@ def _read_reuse(table: FileTable, key: str) -> model.ReferenceReuse:
 
 @_kind("list of texts")
 def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
-    schemes = frozenset(each.lower() for each in table.text_list(key))
+    schemes = frozenset(scheme.lower() for scheme in table.text_list(key))
     for scheme in schemes:
         if not _SCHEME_PATTERN.fullmatch(scheme):
             table.fail(key, f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
@@ -559,7 +564,7 @@ def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
 def _result_hosts(table: FileTable, key: str) -> tuple[str, ...]:
     try:
         return tuple(
-            sorted({egress_rules.parse_result_host(each) for each in table.text_list(key)})
+            sorted({egress_rules.parse_result_host(host) for host in table.text_list(key)})
         )
     except egress_rules.UrlError as error:
         table.fail(
@@ -694,10 +699,10 @@ def parse_brands(
         raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
     top = FileTable(source, document, providers, rules, Path(source).parent, elsewhere)
     top.allow_only(("brand",))
-    brands = tuple(_parse_brand(source, each) for each in top.tables("brand", "[[brand]]"))
-    _check_unique(source, "id", (each.brand.id for each in brands))
-    _check_unique(source, "host", (each.brand.host for each in brands if each.brand.host))
-    _check_unique(source, "api_key", (key for each in brands for key in each.api_keys))
+    brands = tuple(_parse_brand(source, table) for table in top.tables("brand", "[[brand]]"))
+    _check_unique(source, "id", (brand.brand.id for brand in brands))
+    _check_unique(source, "host", (brand.brand.host for brand in brands if brand.brand.host))
+    _check_unique(source, "api_key", (key for brand in brands for key in brand.api_keys))
     return brands
 
 

@@ -60,8 +60,12 @@ async def wait_until_in_force(store: Store, *, timeout_s: float) -> InForce:
     while True:
         serving = await store.serving_processes()
         behind = [
-            each.name for each in serving if each.generation is None or each.generation < generation
+            process.name
+            for process in serving
+            if process.generation is None or process.generation < generation
         ]
         if not behind or trio.current_time() >= deadline:
-            return InForce([each.name for each in serving if each.name not in behind], behind)
+            return InForce(
+                [process.name for process in serving if process.name not in behind], behind
+            )
         await trio.sleep(_WAIT_INTERVAL_S)

@@ -86,12 +86,12 @@ class KeyRing:
     @property
     def master_key_ids(self) -> Sequence[str]:
         """Return the ids of all master keys, that of the one in use first."""
-        return [each.id for each in self._generations]
+        return [generation.id for generation in self._generations]
 
     @property
     def cursor_keys(self) -> tuple[bytes, ...]:
         """Return the keys of cursors of the records: the first signs, all are accepted."""
-        return tuple(each.cursor_key for each in self._generations)
+        return tuple(generation.cursor_key for generation in self._generations)
 
     @property
     def audit_key(self) -> AuditKey:
@@ -101,7 +101,7 @@ class KeyRing:
     @property
     def audit_keys(self) -> Sequence[AuditKey]:
         """Return the audit keys of all master keys, that of the one in use first."""
-        return [each.audit_key for each in self._generations]
+        return [generation.audit_key for generation in self._generations]
 
     def digest(self, api_key: bytes) -> bytes:
         """Return the digest by which a store finds a key that was added with the master key in
@@ -114,7 +114,7 @@ class KeyRing:
 
         The time of a look-up reveals nothing to a client that can't compute the digest (A1).
         """
-        return [_digest(each, api_key) for each in self._generations]
+        return [_digest(generation, api_key) for generation in self._generations]
 
     def webhook_tokens(
         self, provider: str, generation: int = FIRST_WEBHOOK_GENERATION
@@ -124,9 +124,9 @@ class KeyRing:
         before."""
         generations = range(generation, max(generation - 2, FIRST_WEBHOOK_GENERATION - 1), -1)
         return tuple(
-            _webhook_token(each, provider, number)
+            _webhook_token(generation, provider, number)
             for number in generations
-            for each in self._generations
+            for generation in self._generations
         )
 
     def seal(self, brand: str, api_key: bytes) -> bytes:
@@ -145,10 +145,12 @@ class KeyRing:
     def sealing_key_id(self, brand: str, sealed: bytes) -> str | None:
         """Return the id of the master key with which a key was sealed; None when it is none of
         these."""
-        for each in self._generations:
+        for generation in self._generations:
             with suppress(InvalidTag, ValueError):
-                each.cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode())
-                return each.id
+                generation.cipher.decrypt(
+                    sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode()
+                )
+                return generation.id
         return None
 
     def seal_secret(self, owner: str, secret: bytes) -> bytes:

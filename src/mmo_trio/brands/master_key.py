@@ -186,7 +186,7 @@ async def check_master_key(store: Store, file: Path, *, now: Instant) -> None:
 def master_key_fault(keyring: KeyRing, stored: Sequence[StoredMasterKey]) -> str | None:
     """Return why a process with this keyring can't serve a store with these master keys, in a
     sentence; None if it can."""
-    ids = [each.id for each in stored if each.ended_at is None]
+    ids = [generation.id for generation in stored if generation.ended_at is None]
     if not set(ids) <= set(keyring.master_key_ids):
         names = f"{' and '.join(ids)}, and the file has {' and '.join(keyring.master_key_ids)}"
         return f"its keys are not those of the store: the store's secrets are sealed with {names}."
@@ -253,7 +253,7 @@ async def _is_used(store: Store) -> bool:
     return (
         bool(await store.admin.master_keys())
         or await store.admin.audit_head() != EMPTY_HEAD
-        or any(each.keys for each in await store.admin.brands())
+        or any(brand.keys for brand in await store.admin.brands())
     )
 
 
@@ -312,7 +312,7 @@ async def rotate_master_key(
     Raises SettingsError, SealError and RotationError."""
     first, second = _load_two(file, "begin with `mmo keys prepare`")
     newest, other = await _newest_master_key(store, first, second), KeyRing(second).master_key_id
-    known = [each.id for each in await store.admin.master_keys()]
+    known = [master_key.id for master_key in await store.admin.master_keys()]
     if newest.id != other:
         if other in known:
             raise RotationError(
@@ -335,7 +335,7 @@ async def finish_rotation(
     Raises SettingsError, SealError and RotationError."""
     first, second = _load_two(file, "there is nothing to finish")
     newest = await _newest_master_key(store, first, second)
-    known = {each.id for each in await store.admin.master_keys()}
+    known = {master_key.id for master_key in await store.admin.master_keys()}
     if newest.id != KeyRing(first).master_key_id or KeyRing(second).master_key_id not in known:
         raise RotationError(
             "the second key of the file is not yet in use: `mmo keys rotate` is the next step"

@@ -55,14 +55,14 @@ async def open_hosts(
     whether they are held back once the key is retired."""
     brand, newest = record.brand.id, await _newest_payments(store, record.brand.id)
     recorded = await store.callbacks(brand=brand, limit=2 * PAYMENTS_READ_MAX)
-    concluded = {each.gateway_reference for each in recorded}
+    concluded = {record.gateway_reference for record in recorded}
     pending = await store.find_transactions(
         brand=brand, status=Status.PENDING, limit=PAYMENTS_READ_MAX
     )
     ended = (
-        each
-        for each in newest
-        if each.status is not Status.PENDING and each.reference not in concluded
+        payment
+        for payment in newest
+        if payment.status is not Status.PENDING and payment.reference not in concluded
     )
     is_open = keys_by_host([*pending, *ended])
     used, vouching = keys_by_host(newest), keys_to_vouch(record, maker)
@@ -77,7 +77,7 @@ def keys_by_host(payments: Iterable[Transaction]) -> Mapping[str, Set[str]]:
     """Return the hosts to which these payments send results and codes, each with the ids of the
     keys that made them."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for order in (each.order for each in payments):
+    for order in (payment.order for payment in payments):
         for url in (order.result_url, order.display_qr_url):
             if url is not None and order.api_key_id is not None:
                 found[parse_url(url).host].add(order.api_key_id)

@@ -290,9 +290,9 @@ async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationE
         waiting = {}
     return {
         group: [
-            (each, format_capped_count(waiting.get(each.endpoint, 0)))
-            for each in entries
-            if each.permission is None or user.has_permission(each.permission)
+            (entry, format_capped_count(waiting.get(entry.endpoint, 0)))
+            for entry in entries
+            if entry.permission is None or user.has_permission(entry.permission)
         ]
         for group, entries in NAVIGATION.items()
     }
@@ -310,8 +310,8 @@ async def _count_waiting() -> dict[str, int]:
             [len(await admin.proposals(state=state, limit=limit)) for state in UNFINISHED_STATES]
         ),
         "reversals.list_reversals": sum(
-            not each.state.has_ended
-            for each in await console().store.list_reversals(only_unfinished=True, limit=limit)
+            not reversal.state.has_ended
+            for reversal in await console().store.list_reversals(only_unfinished=True, limit=limit)
         ),
         "brands.list_changes": len(
             await admin.configuration_changes(state=ChangeState.OPEN, limit=limit)

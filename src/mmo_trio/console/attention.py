@@ -133,7 +133,7 @@ async def _stopped() -> list[Attention]:
     ]
     breakers = await console().store.breakers()
     open_brands = sorted(
-        brand for brand, each in breakers.items() if each.state is BreakerState.OPEN
+        brand for brand, breaker in breakers.items() if breaker.state is BreakerState.OPEN
     )
     if open_brands:
         names = ", ".join(open_brands[:3])
@@ -166,7 +166,7 @@ async def _unknown_money() -> list[Attention]:
         )
     entries = await admin.suspense_entries(limit=READ_MAX)
     if entries:
-        references = {each.gateway_reference for each in entries if each.gateway_reference}
+        references = {entry.gateway_reference for entry in entries if entry.gateway_reference}
         payments = await context.store.transactions(sorted(references))
         found.append(
             Attention(
@@ -185,12 +185,12 @@ async def _approvals() -> list[Attention]:
     context, found = console(), []
     store = context.store
     proposals = [
-        each
+        proposal
         for state in UNFINISHED_STATES
-        for each in await store.admin.proposals(state=state, limit=READ_MAX)
+        for proposal in await store.admin.proposals(state=state, limit=READ_MAX)
     ]
     if proposals:
-        payments = await store.transactions([each.gateway_reference for each in proposals])
+        payments = await store.transactions([proposal.gateway_reference for proposal in proposals])
         found.append(
             Attention(
                 False,
@@ -200,13 +200,13 @@ async def _approvals() -> list[Attention]:
             )
         )
     unfinished = await store.list_reversals(only_unfinished=True, limit=READ_MAX)
-    reversals = [each for each in unfinished if not each.state.has_ended]
+    reversals = [reversal for reversal in unfinished if not reversal.state.has_ended]
     if reversals:
         found.append(
             Attention(
                 False,
                 _counted(len(reversals), "reversal waits", "reversals wait", READ_MAX),
-                _at_stake([each.amount for each in reversals], "to give back"),
+                _at_stake([reversal.amount for reversal in reversals], "to give back"),
                 "reversals.list_reversals",
             )
         )
@@ -233,12 +233,14 @@ async def _low_floats() -> list[Attention]:
     return [
         Attention(
             False,
-            f"{context.provider_titles.get(each.forecast.latest.provider)}: the float is low",
-            " ".join((format_sums([each.forecast.latest.amount]), format_time_left(each))).strip(),
+            f"{context.provider_titles.get(watched.forecast.latest.provider)}: the float is low",
+            " ".join(
+                (format_sums([watched.forecast.latest.amount]), format_time_left(watched))
+            ).strip(),
             "providers.list_providers",
         )
-        for each in floats
-        if each.is_low
+        for watched in floats
+        if watched.is_low
     ]
 
 

@@ -47,7 +47,7 @@ async def export_book() -> Response:
     except CalendarError as error:
         raise BadRequest(str(error)) from None
 
-    brands = [each.brand.id for each in await console().store.admin.brands()]
+    brands = [record.brand.id for record in await console().store.admin.brands()]
     if brand is not None and brand not in brands:
         raise BadRequest("There is no such brand.")
     if await _count_payments(month, brand) > PAYMENTS_MAX:

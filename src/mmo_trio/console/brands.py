@@ -113,7 +113,7 @@ class BrandRow:
     @property
     def fullest(self) -> LimitUse | None:
         """Return the limit of which the largest share is used; None where nothing is counted."""
-        counted = [each for each in self.usage if each.share is not None]
+        counted = [limit for limit in self.usage if limit.share is not None]
         return max(counted, key=lambda each: each.share or 0, default=None)
 
 
@@ -132,7 +132,8 @@ async def list_brands() -> str:
     """List the brands that a text is found in, by name, id or method."""
     store, text = console().store, query_argument("q")
     page = cut_page(
-        [each for each in await store.admin.brands() if is_found(text or "", each.brand)], PAGE_SIZE
+        [brand for brand in await store.admin.brands() if is_found(text or "", brand.brand)],
+        PAGE_SIZE,
     )
     states, days = await _brand_states(), await _brand_days()
     rows = [
@@ -152,12 +153,12 @@ async def _brand_days() -> Mapping[str, BrandDayFigures]:
         HOUR, earlier(end, DAY), end, is_simulated=None if context.moves_no_money else False
     )
     by_brand: dict[str, list[PaymentSum]] = {}
-    for each in await context.counted.sum_payments(query, by=CountDimension.BRAND):
-        by_brand.setdefault(each.key, []).append(each)
+    for sum_payment in await context.counted.sum_payments(query, by=CountDimension.BRAND):
+        by_brand.setdefault(sum_payment.key, []).append(sum_payment)
     return {
         brand: BrandDayFigures(
-            sum(each.count for each in sums if each.error_code is None),
-            sum(each.count for each in sums if each.error_code is not None),
+            sum(counted.count for counted in sums if counted.error_code is None),
+            sum(counted.count for counted in sums if counted.error_code is not None),
             currency_totals(sums),
         )
         for brand, sums in by_brand.items()
@@ -174,7 +175,7 @@ async def show_brand(brand: str) -> str:
     newest = (
         await store.admin.list_payments(PaymentFilter(brand=brand, limit=NEWEST_READ_MAX))
     ).transactions
-    keys = [(each, _last_use(each, newest)) for each in record.keys]
+    keys = [(key, _last_use(key, newest)) for key in record.keys]
     return await render_template(
         "brand.html",
         row=_brand_row(record, await _brand_states()),
@@ -210,16 +211,16 @@ async def page_logo(brand: str) -> Response:
 def is_found(text: str, brand: Brand) -> bool:
     """Return whether a text is part of a brand's name or id, or of a method's key, in capitals or
     not."""
-    words = (brand.name, brand.id, *(each.key for each in brand.methods))
+    words = (brand.name, brand.id, *(method.key for method in brand.methods))
     return any(text.casefold() in word.casefold() for word in words)
 
 
 async def _brand_states() -> _BrandStates:
     admin = console().store.admin
     return _BrandStates(
-        {each.brand: each for each in await admin.brand_holds()},
-        {(each.brand, each.counter): each for each in await admin.brand_usage()},
-        {brand: each.state.value for brand, each in (await console().store.breakers()).items()},
+        {brand_hold.brand: brand_hold for brand_hold in await admin.brand_holds()},
+        {(usage.brand, usage.counter): usage for usage in await admin.brand_usage()},
+        {brand: stored.state.value for brand, stored in (await console().store.breakers()).items()},
     )
 
 
@@ -237,7 +238,8 @@ def _brand_row(record: BrandRecord, states: _BrandStates) -> BrandRow:
 
 def _last_use(key: StoredApiKey, newest: Sequence[Transaction]) -> Instant | None:
     return next(
-        (each.order.created_at for each in newest if each.order.api_key_id == str(key.id)), None
+        (payment.order.created_at for payment in newest if payment.order.api_key_id == str(key.id)),
+        None,
     )
 
 
@@ -282,7 +284,7 @@ async def list_changes() -> str:
     )
     read = partial(admin.configuration_changes, brand=brand, without=ChangeState.OPEN)
     page = await read_page(read, lambda each: each.id, CHANGES_PAGE_SIZE)
-    brands = [each.brand for each in await admin.brands() if is_found(text or "", each.brand)]
+    brands = [record.brand for record in await admin.brands() if is_found(text or "", record.brand)]
     return await render_template(
         "configuration/list.html",
         waiting=waiting,
@@ -350,13 +352,18 @@ async def _edit_form(
     are shown."""
     unchanged = brand_form(brand)
     methods = []
-    for number, each in enumerate(brand.methods):
+    for number, method in enumerate(brand.methods):
         begin = f"{number}."
         names = {name for name in (*unchanged, *form) if name.startswith(begin)}
         is_changed = any(form.get(name, "") != unchanged.get(name, "") for name in names)
         is_open = is_changed or (invalid is not None and invalid.field.startswith(begin))
         methods.append(
-            (each, method_name(each), is_changed, is_open or len(brand.methods) <= OPEN_METHODS_MAX)
+            (
+                method,
+                method_name(method),
+                is_changed,
+                is_open or len(brand.methods) <= OPEN_METHODS_MAX,
+            )
         )
     return await render_template(
         "configuration/edit.html",
@@ -462,9 +469,9 @@ def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
     before, after = tested.before.accepted_minor, tested.after.accepted_minor
     return [
         (
-            each,
-            format_amount(Money(before.get(each, 0), each)),
-            format_amount(Money(after.get(each, 0), each)),
+            limit,
+            format_amount(Money(before.get(limit, 0), limit)),
+            format_amount(Money(after.get(limit, 0), limit)),
         )
-        for each in sorted({*before, *after})
+        for limit in sorted({*before, *after})
     ]

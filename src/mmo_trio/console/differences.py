@@ -60,7 +60,7 @@ def show_differences(before: Brand, after: Brand) -> list[tuple[str, list[ShownD
 def summarize(groups: Sequence[tuple[str, Sequence[ShownDifference]]]) -> str:
     """Return what changes in a few words, `Max KES 250,000.00 → 2,500,000.00`; of several settings
     how many they are."""
-    differences = [each for _, group in groups for each in group]
+    differences = [difference for _, group in groups for difference in group]
     if len(differences) != 1:
         return f"{len(differences)} changes"
     [each] = differences
@@ -90,7 +90,7 @@ def _show(setting: str, old: Any, new: Any) -> ShownDifference:
     match old, new:
         case Money(), Money():
             head = f"{new.currency} "
-            texts = (format_amount(each).removeprefix(head) for each in (old, new))
+            texts = (format_amount(amount).removeprefix(head) for amount in (old, new))
             return ShownDifference(
                 setting, *_mark(head, *texts), _ratio(old.minor, new.minor), True
             )
@@ -127,8 +127,8 @@ def _ratio(old: int, new: int) -> str:
 
 
 def _members(old: frozenset[str], new: frozenset[str]) -> Iterator[tuple[str, str]]:
-    for each in sorted(old | new):
-        yield each, "removed" if each not in new else "added" if each not in old else ""
+    for value in sorted(old | new):
+        yield value, "removed" if value not in new else "added" if value not in old else ""
 
 
 def _unmarked(value: Any) -> MarkedText | None:

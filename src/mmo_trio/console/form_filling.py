@@ -51,7 +51,7 @@ class _Filling(HTMLParser):
             self._folded.append((at, text))
         elif tag == "form" and unquote(attributes.get("action") or "") == self._action:
             self._is_inside = True
-            self.edits |= {begin: (each, f"{each[:-1]} open>") for begin, each in self._folded}
+            self.edits |= {begin: (tag, f"{tag[:-1]} open>") for begin, tag in self._folded}
         elif self._is_inside and tag in ("input", "select", "option", "textarea"):
             self._name = self._name if tag == "option" else attributes.get("name")
             if self._name not in self._fresh:

@@ -55,9 +55,12 @@ async def store_state(context: ConsoleContext) -> str:
         counts = await admin.count_payments(
             CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None
         )
-        callback = max((each.at for each in await admin.callbacks(limit=1)), default=0)
-        entry = max((each.id for each in await admin.suspense_entries(limit=1)), default=0)
-        changes = sum(each.count for each in counts)
+        callback = max((attempt.at for attempt in await admin.callbacks(limit=1)), default=0)
+        entry = max(
+            (suspense_entry.id for suspense_entry in await admin.suspense_entries(limit=1)),
+            default=0,
+        )
+        changes = sum(count.count for count in counts)
         known.text = (
             f"{begin // HOUR}-{changes}-{(await admin.audit_head()).number}-{callback}-{entry}"
         )

@@ -38,11 +38,11 @@ class CurrencyTotal:
 def currency_totals(sums: Iterable[PaymentSum]) -> Sequence[CurrencyTotal]:
     """Return the totals of the currencies in which payments succeeded, that of the most first."""
     minor, count = Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
-    for each in sums:
-        if each.error_code is None:
-            key = each.currency, each.type is Type.PAYOUT
-            minor[key] += each.minor
-            count[key] += each.count
+    for counted in sums:
+        if counted.error_code is None:
+            key = counted.currency, counted.type is Type.PAYOUT
+            minor[key] += counted.minor
+            count[key] += counted.count
 
     totals = [
         CurrencyTotal(
@@ -62,12 +62,12 @@ def draw_money(
 ) -> DrawnChart:
     """Return a chart of the money of one currency by steps: taken upwards, paid out downwards."""
     taken, paid_out = Counter[str](), Counter[str]()
-    for each in sums:
-        if each.error_code is None and each.currency == currency:
-            if each.type is Type.PAYOUT:
-                paid_out[each.key] += each.minor
+    for counted in sums:
+        if counted.error_code is None and counted.currency == currency:
+            if counted.type is Type.PAYOUT:
+                paid_out[counted.key] += counted.minor
             else:
-                taken[each.key] += each.minor
+                taken[counted.key] += counted.minor
 
     unit = 10 ** decimals_of(currency)
     series = [Series("taken", [taken[step] / unit for step in steps], "c2")]
@@ -112,9 +112,9 @@ def actor_of(code: ErrorCode) -> str:
 def failure_counts(sums: Iterable[PaymentSum]) -> Mapping[ErrorCode, int]:
     """Return how many payments failed for each reason."""
     counts = Counter[ErrorCode]()
-    for each in sums:
-        if each.error_code is not None:
-            counts[each.error_code] += each.count
+    for counted in sums:
+        if counted.error_code is not None:
+            counts[counted.error_code] += counted.count
     return counts
 
 

@@ -57,7 +57,7 @@ def operator_day(
     stopped: Sequence[tuple[Instant, Instant]] = (),
 ) -> OperatorDay:
     """Return the day of an operator in [begin, end), with the times in which it was stopped."""
-    found = {each.began_at: each for each in counts if each.provider == name}
+    found = {count.began_at: count for count in counts if count.provider == name}
     starts = [Instant(at) for at in range(begin, end, QUARTER_HOUR)]
     levels = []
     for at in starts:
@@ -73,8 +73,8 @@ def operator_day(
         for since, until in stopped
         if since < end and until > begin
     ]
-    succeeded = sum(each.succeeded for each in found.values())
-    failed = sum(each.failed for each in found.values())
+    succeeded = sum(day.succeeded for day in found.values())
+    failed = sum(day.failed for day in found.values())
     told = [_span_text(starts, first, last) for level, first, last in runs if level == "bad"]
     return OperatorDay(
         name,

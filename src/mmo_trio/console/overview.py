@@ -72,8 +72,8 @@ class OverviewPeriod:
 
 
 OVERVIEW_PERIODS = {
-    each.name: each
-    for each in (
+    account.name: account
+    for account in (
         OverviewPeriod("day", "24 hours", "the day before", HOUR, 24),
         OverviewPeriod("month", "30 days", "the 30 days before", DAY, 30),
     )
@@ -110,8 +110,8 @@ async def show() -> str:
     by_dimension = {by: statistics_by_key(await counted_past.count_payments(counted, by=by))}
     titles = await _titles(by)
     rows = [
-        (each, titles.get(each.key, each.key))
-        for each in sorted(
+        (figure, titles.get(figure.key, figure.key))
+        for figure in sorted(
             by_dimension[by].values(), key=lambda each: (-each.created - each.ended, each.key)
         )
     ]
@@ -122,7 +122,7 @@ async def show() -> str:
     if only is None and end > now:
         failed = await admin.failed_callbacks(limit=FAILED_CALLBACKS_READ_MAX)
         concerns = await read_account_concerns()
-        recent = [each for each in failed if each[1].at >= begin]
+        recent = [failure for failure in failed if failure[1].at >= begin]
         attention = await read_attention(concerns, recent)
         figures.append(await _pending_figure(statistics))
         # A simulated provider has a row of its own.
@@ -141,9 +141,9 @@ async def show() -> str:
         days = await _operator_days(begin, end, only)
     failures = failure_counts(sums)
     hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
-    labels = [format_utc_seconds(Instant(int(each.key)))[hour_or_day] for each in steps]
+    labels = [format_utc_seconds(Instant(int(step.key)))[hour_or_day] for step in steps]
     charts = [
-        draw_money(total.currency, sums, [each.key for each in steps], labels)
+        draw_money(total.currency, sums, [step.key for step in steps], labels)
         for total in totals[:CURRENCIES_MAX]
     ]
     charts += build_charts(steps, labels, with_rate=days is None) if statistics.ended else []
@@ -172,7 +172,7 @@ async def show() -> str:
                     for (_, name), cell in zip(chart.legend, cells, strict=True)
                 ],
             )
-            for drawn in zip(*(each.rows for each in charts), strict=True)
+            for drawn in zip(*(chart.rows for chart in charts), strict=True)
         ],
         page=cut_page(rows, ROWS_PAGE_SIZE),
         format_rate=format_rate,
@@ -216,9 +216,12 @@ async def _operator_days(
     admin, now = console().store.admin, console().now()
     counts = await console().counted.provider_quarters(begin, end)
     ended = Counter[str]()
-    for each in counts:
-        ended[each.provider] += each.succeeded + each.failed
-    closed = {each.name: each.closed_at for each in await admin.closed_providers()}
+    for count in counts:
+        ended[count.provider] += count.succeeded + count.failed
+    closed = {
+        closed_provider.name: closed_provider.closed_at
+        for closed_provider in await admin.closed_providers()
+    }
 
     days = list[OperatorDay]()
     for name, _ in ended.most_common():
@@ -244,7 +247,7 @@ def _counted_payments(only: tuple[CountDimension, str] | None) -> bool | None:
 async def _simulated_figures(query: CountQuery) -> list[KeyFigure]:
     """Return the figure of the payments by which no money moved, where there are any."""
     counts = await console().counted.count_payments(query, by=None)
-    created = sum(each.count for each in counts if each.status is Status.PENDING)
+    created = sum(count.count for count in counts if count.status is Status.PENDING)
     if not created:
         return []
     note = "no money moved; not counted here"
@@ -279,7 +282,7 @@ async def _provider_health(
     query: CountQuery, concerns: Mapping[str, Sequence[AccountConcern]]
 ) -> list[Health]:
     admin, breakers = console().store.admin, console().provider_breakers()
-    closed = {each.name for each in await admin.closed_providers()}
+    closed = {closed_provider.name for closed_provider in await admin.closed_providers()}
     counted = statistics_by_key(
         await console().counted.count_payments(query, by=CountDimension.PROVIDER)
     )
@@ -303,9 +306,9 @@ async def _brand_health(
 ) -> list[Health]:
     """Return how each merchant does, the worst first."""
     store = console().store
-    holds = {each.brand for each in await store.admin.brand_holds()}
+    holds = {brand_hold.brand for brand_hold in await store.admin.brand_holds()}
     breakers = await store.breakers()
-    failures = Counter(each.brand for _, each in failed if each.at >= query.begin)
+    failures = Counter(payment.brand for _, payment in failed if payment.at >= query.begin)
     found = []
     for record in await store.admin.brands():
         brand = record.brand
@@ -350,26 +353,26 @@ class PaymentStatistics:
     def quantile(self, share: float) -> int | None:
         """Return the upper bound in seconds of this share; 0: above all, None: no result."""
         required, seen = share * sum(self.latencies.values()), 0
-        for each in LATENCY_BUCKETS:
-            seen += self.latencies[each]
+        for latency_bucket in LATENCY_BUCKETS:
+            seen += self.latencies[latency_bucket]
             if seen and seen >= required:
-                return each
+                return latency_bucket
         return None
 
 
 def statistics_by_key(counts: Iterable[PaymentCount]) -> dict[str, PaymentStatistics]:
     by_key: dict[str, PaymentStatistics] = {}
-    for each in counts:
-        statistics = by_key.setdefault(each.key, PaymentStatistics(each.key))
-        match each.status:
+    for count in counts:
+        statistics = by_key.setdefault(count.key, PaymentStatistics(count.key))
+        match count.status:
             case Status.PENDING:
-                statistics.created += each.count
+                statistics.created += count.count
             case Status.SUCCESS:
-                statistics.succeeded += each.count
+                statistics.succeeded += count.count
             case Status.FAILED:
-                statistics.failed += each.count
-        if each.status is not Status.PENDING:
-            statistics.latencies[each.latency_s] += each.count
+                statistics.failed += count.count
+        if count.status is not Status.PENDING:
+            statistics.latencies[count.latency_s] += count.count
     return by_key
 
 
@@ -383,11 +386,11 @@ def statistics_over_time(
 
 def sum_statistics(statistics: Sequence[PaymentStatistics]) -> PaymentStatistics:
     total = PaymentStatistics("")
-    for each in statistics:
-        total.created += each.created
-        total.succeeded += each.succeeded
-        total.failed += each.failed
-        total.latencies.update(each.latencies)
+    for statistic in statistics:
+        total.created += statistic.created
+        total.succeeded += statistic.succeeded
+        total.failed += statistic.failed
+        total.latencies.update(statistic.latencies)
     return total
 
 
@@ -532,16 +535,22 @@ def build_charts(
     statistics: Sequence[PaymentStatistics], labels: Sequence[str], *, with_rate: bool
 ) -> list[DrawnChart]:
     """Return the charts of volume and latency, and with that of the success rate."""
-    succeeded = Series("succeeded", [each.succeeded for each in statistics], "c2")
-    failed = Series("failed", [each.failed for each in statistics], "c3")
-    rates = Series("success rate", [each.success_rate for each in statistics], "c2")
+    succeeded = Series("succeeded", [statistic.succeeded for statistic in statistics], "c2")
+    failed = Series("failed", [statistic.failed for statistic in statistics], "c3")
+    rates = Series("success rate", [statistic.success_rate for statistic in statistics], "c2")
     half = Series(
-        "half ended in", [_latency_height(each.quantile(0.5)) for each in statistics], "c1"
+        "half ended in",
+        [_latency_height(statistic.quantile(0.5)) for statistic in statistics],
+        "c1",
     )
     most = Series(
-        "95 % ended in", [_latency_height(each.quantile(0.95)) for each in statistics], "c4"
+        "95 % ended in",
+        [_latency_height(statistic.quantile(0.95)) for statistic in statistics],
+        "c4",
     )
-    known = [each.success_rate for each in statistics if each.success_rate is not None]
+    known = [
+        statistic.success_rate for statistic in statistics if statistic.success_rate is not None
+    ]
     lowest = max(0.0, int(min(known, default=0.0) * 10 - 1) / 10)
     places = [place for series in (half, most) for place in series.values if place is not None]
     top = float(max(2, *places)) if places else 2.0

@@ -118,9 +118,9 @@ BRAND_OPTIONS_MAX = 50
 
 async def list_brand_options() -> Sequence[tuple[str, str]] | None:
     """Return the choices of a filter by brand; None where there are too many to choose from."""
-    brands = [each.brand for each in await console().store.admin.brands()]
+    brands = [brand.brand for brand in await console().store.admin.brands()]
     return (
-        [("", "all"), *((each.id, each.name) for each in brands)]
+        [("", "all"), *((brand.id, brand.name) for brand in brands)]
         if len(brands) <= BRAND_OPTIONS_MAX
         else None
     )

@@ -59,12 +59,12 @@ class Funnel:
 
 def funnel_of(newest: Sequence[Transaction]) -> Funnel | None:
     """Return the funnel of the web pay-ins among these payments; None where there is none."""
-    made = [each for each in newest if each.order.flow is Flow.WEB]
+    made = [payment for payment in newest if payment.order.flow is Flow.WEB]
     if not made:
         return None
-    pressed = [each for each in made if each.progress.submitted_at is not None]
-    paid = [each for each in pressed if each.status is Status.SUCCESS]
-    codes = [each.progress.error_code for each in pressed if each.progress.error_code]
+    pressed = [payment for payment in made if payment.progress.submitted_at is not None]
+    paid = [payment for payment in pressed if payment.status is Status.SUCCESS]
+    codes = [payment.progress.error_code for payment in pressed if payment.progress.error_code]
     payer = sum(EXPLANATIONS[code].who_acts == "payer" for code in codes)
     steps = [
         FunnelStep(title, len(reached), round(100 * len(reached) / len(made)))

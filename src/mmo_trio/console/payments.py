@@ -205,7 +205,7 @@ async def list_payments() -> str:
     selection = read_selection()
     admin = console().store.admin
     page = await _read_page(selection.payment_filter)
-    brands = [each.brand for each in await admin.brands()]
+    brands = [brand.brand for brand in await admin.brands()]
     totals = await admin.total_payments(selection.payment_filter) if selection.fields else None
     if totals is not None and totals.is_complete:
         page = evolve(page, total=totals.count)
@@ -218,14 +218,15 @@ async def list_payments() -> str:
         selection=selection.fields,
         quick=await _quick_selections(selection),
         has_filters=bool(set(selection.fields) - {"status", "look"}),
-        type_options=[("", "all"), *((each.value, TYPE_TEXTS[each]) for each in Type)],
+        type_options=[("", "all"), *((type_.value, TYPE_TEXTS[type_]) for type_ in Type)],
         brand_options=await list_brand_options(),
         method_options=[
-            (key, key) for key in sorted({method.key for each in brands for method in each.methods})
+            (key, key)
+            for key in sorted({method.key for brand in brands for method in brand.methods})
         ],
         provider_options=list(console().provider_titles.items()),
-        status_options=[(each, each) for each in Status],
-        code_options=[(each, format_words(each)) for each in ErrorCode],
+        status_options=[(status, status) for status in Status],
+        code_options=[(code, format_words(code)) for code in ErrorCode],
     )
 
 
@@ -259,9 +260,9 @@ async def _count(payment_filter: PaymentFilter) -> int | None:
     None elsewhere."""
     begin, end = payment_filter.begin, payment_filter.end
     chosen = [
-        (each, value)
-        for each in CountDimension
-        if (value := getattr(payment_filter, each)) is not None
+        (dimension, value)
+        for dimension in CountDimension
+        if (value := getattr(payment_filter, dimension)) is not None
     ]
     has_content = payment_filter.status is not None or payment_filter.error_code is not None
     if (
@@ -276,7 +277,7 @@ async def _count(payment_filter: PaymentFilter) -> int | None:
         return None
     query = CountQuery(DAY, begin, end, chosen[0] if chosen else None)
     counts = await console().store.admin.count_payments(query, by=None)
-    return sum(each.count for each in counts if each.status is Status.PENDING)
+    return sum(count.count for count in counts if count.status is Status.PENDING)
 
 
 async def show_concerns(rows: Sequence[Transaction]) -> Mapping[str, Sequence[Concern]]:
@@ -309,7 +310,10 @@ async def _quick_selections(selection: PaymentSelection) -> list[QuickSelection]
     count = f"{totals.count:,}{'' if totals.is_complete else '+'}" if totals.count else ""
     return [
         QuickSelection("All", others),
-        *(QuickSelection(each.value.capitalize(), others | {"status": each}) for each in Status),
+        *(
+            QuickSelection(status.value.capitalize(), others | {"status": status})
+            for status in Status
+        ),
         QuickSelection("Needs a look", others | {"look": "1"}, count),
     ]
 
@@ -329,8 +333,8 @@ async def export_payments() -> Response:
 
     async def rows() -> AsyncGenerator[bytes, None]:
         with exports.hold(user):
-            async for each in csv_pages:
-                yield each
+            async for csv_page in csv_pages:
+                yield csv_page
 
     response = stream_response(rows(), "text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = 'attachment; filename="payments.csv"'
@@ -347,7 +351,7 @@ async def _csv_pages(
             page = await admin.list_payments(
                 evolve(payment_filter, limit=min(left, EXPORT_PAGE_SIZE))
             )
-            lines = csv_lines([_cells(each) for each in page.transactions])
+            lines = csv_lines([_cells(transaction) for transaction in page.transactions])
         if lines:
             yield lines
         left -= len(page.transactions)
@@ -413,7 +417,7 @@ async def show_found(id: str) -> str | Response:
     admin, msisdns = console().store.admin, list[str]()
     if may_see and digits is not None:
         countries = (
-            method.country for each in await admin.brands() for method in each.brand.methods
+            method.country for brand in await admin.brands() for method in brand.brand.methods
         )
         msisdns = possible_msisdns(digits, countries)
     is_beginning = query_argument("beginning") is not None
@@ -424,7 +428,7 @@ async def show_found(id: str) -> str | Response:
         )
         is_beginning = before is None and not found.transactions
     if may_see and digits is not None:
-        references = [each.reference for each in found.transactions]
+        references = [transaction.reference for transaction in found.transactions]
         await record_action(
             PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references
         )
@@ -464,15 +468,15 @@ async def show_payment(reference: str) -> str:
         "payment.html",
         payment=transaction,
         concerns=(await show_concerns([transaction])).get(transaction.reference, ()),
-        main_fields=[each for each in fields if each[0] in MAIN_FIELDS],
-        fields=[each for each in fields if each[0] not in MAIN_FIELDS],
+        main_fields=[field for field in fields if field[0] in MAIN_FIELDS],
+        fields=[field for field in fields if field[0] not in MAIN_FIELDS],
         order=transaction.order,
         api_object=indent_json(transaction_object(transaction).decode())
         if mask.can_see_personal_data
         else "",
-        alarms=[(mask.text(to_reading_text(each.text)), each.entry) for each in alarms(history)],
+        alarms=[(mask.text(to_reading_text(alarm.text)), alarm.entry) for alarm in alarms(history)],
         stuck_text=describe_stuck(history, now=console().gateway_time()),
-        conclusions=[mask.text(to_reading_text(each)) for each in remarks(history)],
+        conclusions=[mask.text(to_reading_text(remark)) for remark in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),
         story=tell_story(entries, mask, console().provider_titles),
         phases=list_phases(entries),
@@ -484,13 +488,11 @@ async def show_payment(reference: str) -> str:
         asks_payee=may_ask_payee(transaction, left, history.reversals),
         reversal_operation=console().reversal_operation(transaction),
         audit_events=[
-            show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED
+            show_event(row, mask) for row in rows if row.event.action != PERSONAL_DATA_VIEWED
         ],
-        views=[
-            show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED
-        ],
+        views=[show_event(row, mask) for row in rows if row.event.action == PERSONAL_DATA_VIEWED],
         outcome_groups=_possible_outcomes(transaction),
-        is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
+        is_proposed=any(proposal.state in UNFINISHED_STATES for proposal in proposals),
     )
 
 
@@ -504,7 +506,7 @@ def may_ask_payee(payment: Transaction, left: Money | None, reversals: Sequence[
     can_go_back = (
         console().reversal_operation(payment) is not None and left is not None and left.minor > 0
     )
-    return is_sent or can_go_back or any(not each.state.has_ended for each in reversals)
+    return is_sent or can_go_back or any(not reversal.state.has_ended for reversal in reversals)
 
 
 async def find_payment(reference: str) -> Transaction:

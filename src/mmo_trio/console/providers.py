@@ -113,7 +113,9 @@ async def list_providers() -> str:
 async def _read_rows(titles: Sequence[tuple[str, str]], now: Instant) -> Sequence[ProviderRow]:
     """Return what is known of these providers, in their order."""
     admin = console().store.admin
-    closed = {each.name: each for each in await admin.closed_providers()}
+    closed = {
+        closed_provider.name: closed_provider for closed_provider in await admin.closed_providers()
+    }
     notes = await admin.provider_notes(NoteTopic.FINDING)
     recordings = await admin.provider_notes(NoteTopic.RECORDING)
     recorded = {note.provider for note in recordings if note.at > now}
@@ -131,8 +133,8 @@ async def _read_rows(titles: Sequence[tuple[str, str]], now: Instant) -> Sequenc
         of_provider = [note for note in notes if note.provider == name]
         checks = [(age_text(note.at, now), read_finding_note(note)) for note in of_provider]
         checked_at = min((note.at for note in of_provider), default=now)
-        ended = [each for each in quarters if each.provider == name]
-        succeeded = sum(each.succeeded for each in ended)
+        ended = [quarter for quarter in quarters if quarter.provider == name]
+        succeeded = sum(quarter.succeeded for quarter in ended)
         rows.append(
             ProviderRow(
                 name,
@@ -142,11 +144,11 @@ async def _read_rows(titles: Sequence[tuple[str, str]], now: Instant) -> Sequenc
                 account_concern([found for _, found in checks]),
                 name in recorded,
                 succeeded,
-                succeeded + sum(each.failed for each in ended),
+                succeeded + sum(quarter.failed for quarter in ended),
                 [
-                    show_float(each, balances, now)
-                    for each in floats
-                    if each.forecast.latest.provider == name
+                    show_float(watched, balances, now)
+                    for watched in floats
+                    if watched.forecast.latest.provider == name
                 ],
                 refusals.get(name),
                 checks,
@@ -172,9 +174,9 @@ def show_float(known: KnownFloat, balances: Sequence[AccountBalance], now: Insta
     latest = known.forecast.latest
     hours, end = CHARTED // HOUR, now // HOUR
     units = dict[int, Money]()
-    for each in balances:
-        if each.key == latest.key and each.amount.currency == latest.amount.currency:
-            units[each.at // HOUR] = each.amount
+    for balance in balances:
+        if balance.key == latest.key and balance.amount.currency == latest.amount.currency:
+            units[balance.at // HOUR] = balance.amount
     values = [units.get(step) for step in range(end - hours + 1, end + 1)]
     line = draw_sparkline(
         [None if value is None else float(max(0, value.minor)) for value in values],

@@ -34,7 +34,7 @@ from mmo_trio.console.work_lists import resolution_user
 PAYMENTS_PAGE_SIZE = 8
 """Payments of a page: each reversal of theirs may have a form of several fields."""
 
-_UNFINISHED = frozenset(each for each in ReversalState if not each.has_ended)
+_UNFINISHED = frozenset(state for state in ReversalState if not state.has_ended)
 
 SELECTIONS: Mapping[str, tuple[str, Set[ReversalState]]] = MappingProxyType(
     {
@@ -60,13 +60,13 @@ async def list_reversals() -> str:
         raise BadRequest("There is no such selection.")
     store, before = console().store, parse_position(query_argument("before"))
     found, next_position = await _find_page(SELECTIONS[selected][1], before)
-    payments = await store.transactions([each.payment for each in found])
+    payments = await store.transactions([reversal.payment for reversal in found])
     if found:
-        await record_view("reversals", [each.id for each in found])
+        await record_view("reversals", [reversal.id for reversal in found])
     return await render_template(
         "reversals.html",
         page=ListPage(
-            [(each, payments.get(each.payment)) for each in found],
+            [(reversal, payments.get(reversal.payment)) for reversal in found],
             None,
             {} if before else None,
             None if next_position is None else {"before": format_position(next_position)},
@@ -85,12 +85,18 @@ async def _find_page(
         read = await console().store.list_reversals(
             only_unfinished=states <= _UNFINISHED, before=before, limit=PAYMENTS_PAGE_SIZE + 1
         )
-        by_payment = [list(each) for _, each in groupby(read, key=lambda each: each.payment)]
+        by_payment = [
+            list(reversals) for _, reversals in groupby(read, key=lambda each: each.payment)
+        ]
         shown, last = split_page(by_payment, PAYMENTS_PAGE_SIZE)
         before = (
-            None if last is None else Position(max(each.asked_at for each in last), last[0].payment)
+            None
+            if last is None
+            else Position(max(reversal.asked_at for reversal in last), last[0].payment)
         )
-        found = [each for group in shown for each in reversed(group) if each.state in states]
+        found = [
+            reversal for group in shown for reversal in reversed(group) if reversal.state in states
+        ]
         if found or before is None:
             return found, before
 

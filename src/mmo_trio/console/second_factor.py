@@ -173,7 +173,7 @@ async def confirm() -> Response:
         factor.pending,
         step=step,
         at=now,
-        codes=[recovery_code_digest(user.name, each) for each in codes],
+        codes=[recovery_code_digest(user.name, code) for code in codes],
         session=user.session.digest,
     )
     if not confirmed:
@@ -190,7 +190,7 @@ async def replace_recovery_codes() -> Response:
         return Response(await show(fault), 403)
     await record_action("recovery_codes_replaced", user.actor)
     codes = generate_recovery_codes()
-    digests = [recovery_code_digest(user.name, each) for each in codes]
+    digests = [recovery_code_digest(user.name, code) for code in codes]
     await console().store.admin.replace_recovery_codes(user.name, digests)
     return Response(await render_template("recovery_codes.html", codes=codes))
 
@@ -303,5 +303,5 @@ def recovery_code_digest(user: str, code: str) -> bytes:
 
     The codes are random and long, so that a slow hash would add nothing.
     """
-    text = "".join(each for each in code.lower() if each.isalnum())
+    text = "".join(character for character in code.lower() if character.isalnum())
     return sha256(f"recovery code of {user}: {text}".encode("utf-8", "replace")).digest()

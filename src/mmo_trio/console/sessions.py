@@ -116,7 +116,7 @@ async def record_view(about: str, entries: Sequence[int | str] = ()) -> None:
             seen.update(detail["entries"])
     if not entries:
         await record_action(PERSONAL_DATA_VIEWED, about, session=user.session_name)
-    elif unseen := [each for each in entries if each not in seen]:
+    elif unseen := [entry for entry in entries if entry not in seen]:
         await record_action(PERSONAL_DATA_VIEWED, about, session=user.session_name, entries=unseen)
 
 

@@ -30,10 +30,10 @@ def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Sp
     `failures` are the other attempts with its name or from its network, in the order of time."""
     # The clock of another process may be ahead; after a clock was far ahead nobody is locked for as
     # long.
-    recent = [each for each in failures if abs(each.at - attempt.at) < WINDOW]
-    of_name = [each for each in recent if each.name == attempt.name]
-    of_network = [each for each in recent if each.network == attempt.network]
-    of_pair = [each for each in of_name if each.network == attempt.network]
+    recent = [failure for failure in failures if abs(failure.at - attempt.at) < WINDOW]
+    of_name = [earlier for earlier in recent if earlier.name == attempt.name]
+    of_network = [earlier for earlier in recent if earlier.network == attempt.network]
+    of_pair = [earlier for earlier in of_name if earlier.network == attempt.network]
     limits = [(of_pair, FAILURES_PER_PAIR_MAX)]
     if not attempt.network.startswith(_BROWSER):
         limits += [(of_name, FAILURES_PER_NAME_MAX), (of_network, FAILURES_PER_NETWORK_MAX)]

@@ -156,7 +156,7 @@ def list_payment_fields(
 
 
 def _provider_error_text(code: str | None, message: str | None, mask: PersonalDataMask) -> str:
-    return " ".join(each for each in (code and mask.text(code), mask.free_text(message)) if each)
+    return " ".join(part for part in (code and mask.text(code), mask.free_text(message)) if part)
 
 
 _ASK_WHICH_IS_RIGHT = "Ask the provider which result is right, then tell the merchant."
@@ -201,7 +201,7 @@ def describe_suspense(entry: SuspenseEntry, payment: Transaction | None) -> str:
     """Return a sentence with what a provider has reported, after what was asked of its payment."""
     report = json.loads(entry.content)
     name, amount = str(report.get("result", "")), report.get("amount")
-    told = ", ".join(each for each in (_REPORT_TEXTS.get(name, format_words(name)), amount) if each)
+    told = ", ".join(part for part in (_REPORT_TEXTS.get(name, format_words(name)), amount) if part)
     if payment is None or "reversal" in report:
         return to_reading_text(f"Reported {told}.")
     is_settled = entry.reason in (SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE)
@@ -234,25 +234,25 @@ def tell_story(
 ) -> list[StoryStep]:
     """Return the steps of a payment, in the order of its timeline."""
     steps, before = [], None
-    for each in entries:
-        icon = _icon(each)
-        members = {name: mask.text(value) for name, value in each.members.items()}
-        gap = Span(0) if before is None else elapsed(before, each.at)
+    for entry in entries:
+        icon = _icon(entry)
+        members = {name: mask.text(value) for name, value in entry.members.items()}
+        gap = Span(0) if before is None else elapsed(before, entry.at)
         steps.append(
             StoryStep(
-                each.at,
-                each.last_at,
+                entry.at,
+                entry.last_at,
                 icon,
                 _TONES.get(icon, ""),
-                actor_name(each.actor, provider_titles),
-                mask.text(to_reading_text(each.title)),
+                actor_name(entry.actor, provider_titles),
+                mask.text(to_reading_text(entry.title)),
                 f"+{format_span(gap)}" if gap >= SHOWN_SPAN else "",
-                each.stages[1] if each.stages is not None and each.stages[1] in _ENDS else "",
-                each.times,
+                entry.stages[1] if entry.stages is not None and entry.stages[1] in _ENDS else "",
+                entry.times,
                 json.dumps(members, indent=2, ensure_ascii=False) if members else "",
             )
         )
-        before = each.last_at or each.at
+        before = entry.last_at or entry.at
     return steps
 
 
@@ -277,13 +277,13 @@ class Phase:
 def list_phases(entries: Sequence[TimelineEntry]) -> list[Phase]:
     """Return where the time of a payment went, from its request to its callback: with us, until the
     provider had it, until its result, and until the merchant knew. Empty before its end."""
-    ends = [each for each in entries if each.stages is not None and each.stages[1] in _ENDS]
-    sent = [each for each in entries if each.kind == "BeginSubmission"]
+    ends = [entry for entry in entries if entry.stages is not None and entry.stages[1] in _ENDS]
+    sent = [entry for entry in entries if entry.kind == "BeginSubmission"]
     if not ends or not sent or not entries:
         return []
     ended_at = ends[0].at
-    accepted = [each.at for each in entries if each.kind == "ProviderAccepted"]
-    called_back = [each.at for each in entries if each.kind == "CallbackConcluded"]
+    accepted = [entry.at for entry in entries if entry.kind == "ProviderAccepted"]
+    called_back = [entry.at for entry in entries if entry.kind == "CallbackConcluded"]
     marks = [
         ("before it was sent", "c4", entries[0].at, sent[-1].at),
         ("until the provider had it", "c2", sent[-1].at, min(accepted, default=sent[-1].at)),
@@ -391,9 +391,11 @@ def _detail_text(name: str, value: object, mask: PersonalDataMask) -> str:
             return value if name in _PLAIN_MEMBERS else mask.free_text(value) or ""
         case list():
             more = f" and {len(value) - LISTED_MAX:,} more" if len(value) > LISTED_MAX else ""
-            return ", ".join(str(each) for each in value[:LISTED_MAX]) + more
+            return ", ".join(str(element) for element in value[:LISTED_MAX]) + more
         case dict():
-            return ", ".join(f"{_words_of_member(str(key))} {each}" for key, each in value.items())
+            return ", ".join(
+                f"{_words_of_member(str(key))} {member}" for key, member in value.items()
+            )
         case _:
             return str(value)
 

@@ -71,8 +71,8 @@ async def stuck() -> str:
     now = console().gateway_time()
     following = None if last is None else {"after": format_position(position_of(last))}
     rows = [
-        (each, format_span(elapsed(each.progress.submitted_at or each.order.created_at, now)))
-        for each in shown
+        (row, format_span(elapsed(row.progress.submitted_at or row.order.created_at, now)))
+        for row in shown
     ]
     page = ListPage(rows, None if after else 1, {} if after else None, following)
     every = await console().store.admin.stuck_transactions(now, limit=STUCK_READ_MAX + 1)
@@ -130,13 +130,15 @@ async def list_proposals() -> str:
     """List the proposals that are not finished."""
     store = console().store
     unfinished = [
-        each for state in UNFINISHED_STATES for each in await store.admin.proposals(state=state)
+        proposal
+        for state in UNFINISHED_STATES
+        for proposal in await store.admin.proposals(state=state)
     ]
     page = cut_page(unfinished, PROPOSALS_PAGE_SIZE)
     if page.rows:
-        await record_view("resolutions", [each.id for each in page.rows])
-    payments = await store.transactions([each.gateway_reference for each in page.rows])
-    shown = [(each, payments.get(each.gateway_reference)) for each in page.rows]
+        await record_view("resolutions", [row.id for row in page.rows])
+    payments = await store.transactions([row.gateway_reference for row in page.rows])
+    shown = [(row, payments.get(row.gateway_reference)) for row in page.rows]
     return await render_template("resolutions.html", page=page, proposals=shown)
 
 
@@ -208,10 +210,8 @@ async def suspense() -> str:
     if selected == "told-wrong":
         before = parse_row_number(query_argument("before"))
         wrong = await list_told_wrong(store, before=before, limit=CARDS_PAGE_SIZE + 1)
-        messages = {
-            each.entry.id: current_user().mask.text(merchant_message(each)) for each in wrong
-        }
-        found, last = split_page([each.entry for each in wrong], CARDS_PAGE_SIZE)
+        messages = {row.entry.id: current_user().mask.text(merchant_message(row)) for row in wrong}
+        found, last = split_page([row.entry for row in wrong], CARDS_PAGE_SIZE)
         page = ListPage(
             found,
             None if before else 1,
@@ -223,9 +223,9 @@ async def suspense() -> str:
         page = await read_page(read, lambda each: each.id, CARDS_PAGE_SIZE)
     shown = page.rows
     if shown:
-        await record_view("suspense", [each.id for each in shown])
+        await record_view("suspense", [entry.id for entry in shown])
     payments = await store.transactions(
-        [each.gateway_reference for each in shown if each.gateway_reference]
+        [entry.gateway_reference for entry in shown if entry.gateway_reference]
     )
     return await render_template(
         "suspense.html",
@@ -233,9 +233,9 @@ async def suspense() -> str:
         messages=messages,
         payments=payments,
         reversible={
-            each.id
-            for each in shown
-            if _is_reversible(payments.get(each.gateway_reference or ""), each)
+            row.id
+            for row in shown
+            if _is_reversible(payments.get(row.gateway_reference or ""), row)
         },
         selected=selected,
     )
@@ -270,7 +270,7 @@ async def callbacks() -> str:
     store, brand = console().store, query_argument("brand")
     read = partial(store.admin.failed_callbacks, brand=brand)
     page = await read_page(read, lambda row: row[0])
-    payments = await store.transactions([each.gateway_reference for _, each in page.rows])
+    payments = await store.transactions([callback.gateway_reference for _, callback in page.rows])
     return await render_template(
         "callbacks.html",
         page=page,
@@ -298,7 +298,7 @@ async def audit() -> str:
     page = await read_page(read, lambda row: row.number)
     if actor is None and about is None and not only_changes:
         page = evolve(page, total=(await admin.audit_head()).number)
-    rows = [(each, show_event(each, current_user().mask)) for each in page.rows]
+    rows = [(event, show_event(event, current_user().mask)) for event in page.rows]
     return await render_template(
         "audit.html", page=page, rows=rows, actor=actor, about=about, only_changes=only_changes
     )

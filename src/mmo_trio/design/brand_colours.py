@@ -39,7 +39,7 @@ def _readable(colour: str, surfaces: tuple[str, str], towards: str) -> tuple[str
     tint, found = _mix(surfaces[1], colour, _TINT), colour
     for step in range(round(1 / _STEP) + 1):
         found = _mix(colour, towards, step * _STEP)
-        if all(contrast(found, each) >= CONTRAST_MIN for each in (*surfaces, tint)):
+        if all(contrast(found, surface) >= CONTRAST_MIN for surface in (*surfaces, tint)):
             break
     return found, tint
 
@@ -49,7 +49,7 @@ def _mix(one: str, other: str, share: float) -> str:
     mixed = (
         round(a + (b - a) * share) for a, b in zip(_channels(one), _channels(other), strict=True)
     )
-    return "#" + "".join(f"{each:02x}" for each in mixed)
+    return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 def _channels(colour: str) -> tuple[int, ...]:
@@ -57,8 +57,8 @@ def _channels(colour: str) -> tuple[int, ...]:
 
 
 def _luminance(colour: str) -> float:
-    shares = (each / 255 for each in _channels(colour))
+    shares = (channel / 255 for channel in _channels(colour))
     red, green, blue = (
-        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -110,7 +110,7 @@ def draw_bars(
     below zero."""
     ups, downs = [], []
     for n in range(len(labels)):
-        values = [each.values[n] or 0 for each in series]
+        values = [line.values[n] or 0 for line in series]
         ups.append(sum(value for value in values if value > 0))
         downs.append(sum(-value for value in values if value < 0))
     lowest = max(downs, default=0)
@@ -134,7 +134,7 @@ def draw_lines(
     """Return a chart of lines from `bottom` to `top`, or to the greatest value; an unknown value
     interrupts its line."""
     greatest = max(
-        (value for each in series for value in each.values if value is not None), default=0
+        (value for line in series for value in line.values if value is not None), default=0
     )
     scale = Scale(bottom, top or round_up_scale(greatest))
     return _draw(id, title, labels, series, format_value, scale=scale, is_line=True)
@@ -161,11 +161,11 @@ def _draw(
     levels = [Level(scale.y(value), format_value(value)) for value in scale.levels]
     left = CHARACTER_WIDTH * max(len(level.text) for level in levels) + 8
     width = (WIDTH - left) / max(1, len(labels))
-    classes = [each.css_class or COLOURS[n % len(COLOURS)] for n, each in enumerate(series)]
+    classes = [line.css_class or COLOURS[n % len(COLOURS)] for n, line in enumerate(series)]
     steps = []
     for n, label in enumerate(labels):
-        texts = [_text(each.values[n], format_value) for each in series]
-        lines = [label, *(f"{each.name}: {text}" for each, text in zip(series, texts, strict=True))]
+        texts = [_text(line.values[n], format_value) for line in series]
+        lines = [label, *(f"{line.name}: {text}" for line, text in zip(series, texts, strict=True))]
         marks = (
             _points(series, classes, n, left + (n + 0.5) * width, scale)
             if is_line
@@ -177,7 +177,7 @@ def _draw(
         id=id,
         title=title,
         left=left,
-        legend=[(css_class, each.name) for css_class, each in zip(classes, series, strict=True)],
+        legend=[(css_class, line.name) for css_class, line in zip(classes, series, strict=True)],
         levels=levels,
         x_labels=[
             (_round(left + (n + 0.5) * width), label)
@@ -186,12 +186,12 @@ def _draw(
         ],
         lines=[
             (css_class, points)
-            for css_class, each in zip(classes, series, strict=True)
-            for points in (_lines(each, left, width, scale) if is_line else ())
+            for css_class, line in zip(classes, series, strict=True)
+            for points in (_lines(line, left, width, scale) if is_line else ())
         ],
         steps=steps,
         rows=[
-            (label, [_text(each.values[n], format_value) for each in series])
+            (label, [_text(line.values[n], format_value) for line in series])
             for n, label in enumerate(labels)
         ],
     )
@@ -205,8 +205,8 @@ def _bars(
     series: Sequence[Series], classes: Sequence[str], n: int, x: float, width: float, scale: Scale
 ) -> list[Mark]:
     marks, up, down = [], 0.0, 0.0
-    for each, css_class in zip(series, classes, strict=True):
-        value = each.values[n] or 0
+    for line, css_class in zip(series, classes, strict=True):
+        value = line.values[n] or 0
         if value < 0:
             begin, end = down, down + value
             down = end
@@ -223,7 +223,7 @@ def _bars(
 def _points(
     series: Sequence[Series], classes: Sequence[str], n: int, x: float, scale: Scale
 ) -> list[Mark]:
-    found = ((each.values[n], css_class) for each, css_class in zip(series, classes, strict=True))
+    found = ((line.values[n], css_class) for line, css_class in zip(series, classes, strict=True))
     return [
         Mark(_round(x), scale.y(value), 0, 0, css_class)
         for value, css_class in found

@@ -189,7 +189,7 @@ class InputQueue:
             taken = [self._queued.popleft() for _ in range(min(limit, len(self._queued)))]
         else:
             taken = self._take_concurrent(limit)
-        self._active_keys.update(*(each.keys for each in taken))
+        self._active_keys.update(*(pending.keys for pending in taken))
         return taken
 
     def _take_concurrent(self, limit: int) -> list[PendingInput]:
@@ -208,12 +208,12 @@ class InputQueue:
 
     def finish(self, inputs: Iterable[PendingInput]) -> None:
         """Mark these inputs as no longer active."""
-        self._active_keys.difference_update(*(each.keys for each in inputs))
+        self._active_keys.difference_update(*(pending.keys for pending in inputs))
 
     def take_older(self, than: MonotonicInstant) -> Sequence[PendingInput]:
         """Take out the inputs that were received before this time since the machine started."""
-        older = [each for each in self._queued if each.received_at < than]
-        self._queued = deque(each for each in self._queued if each.received_at >= than)
+        older = [queued for queued in self._queued if queued.received_at < than]
+        self._queued = deque(queued for queued in self._queued if queued.received_at >= than)
         return older
 
     def drain(self) -> Sequence[PendingInput]:
@@ -368,8 +368,8 @@ class Engine:
     def _queue_patient(self) -> None:
         """Queue what waits for others, ahead of what comes now: inputs with a common key keep their
         order."""
-        for each in self._patient:
-            self._queue.add(each)
+        for waiting in self._patient:
+            self._queue.add(waiting)
         self._patient.clear()
         self._patience.deadline = math.inf
 
@@ -537,7 +537,7 @@ class Batch:
                 self.results.append(StoreUnavailable(reason))
             else:
                 self.results.append(self._decide_one(ledger, call.input, now, utc))
-        return [each for each in self.results if isinstance(each, Decision)]
+        return [result for result in self.results if isinstance(result, Decision)]
 
     def _why_unwanted(self, call: PendingInput, since_boot: MonotonicInstant) -> str | None:
         """Return why nothing is created for this input; None where it is to be decided."""
@@ -553,7 +553,7 @@ class Batch:
 
     def has_changes(self) -> bool:
         """Return whether any decision changes what is stored."""
-        return any(isinstance(each, Decision) and each.changes for each in self.results)
+        return any(isinstance(result, Decision) and result.changes for result in self.results)
 
     def complete(self, put_work: Callable[[WorkItem], None]) -> None:
         """Complete the callers' inputs, then hand over the work that follows."""
@@ -643,4 +643,4 @@ async def submit_batch_once(
         return decisions
 
     decisions = await store.transact(merge_reads(map(reads, inputs)), decide_all)
-    return [each.reply for each in decisions]
+    return [made.reply for made in decisions]

@@ -86,6 +86,6 @@ class HttpMetrics:
 def _field_names(problem: Problem) -> list[str]:
     """Return the names of the invalid fields, without the merchant's own text after `labels.`."""
     names = (
-        "labels" if each.field.startswith("labels.") else each.field for each in problem.errors
+        "labels" if error.field.startswith("labels.") else error.field for error in problem.errors
     )
     return list(dict.fromkeys(names))[:FIELDS_MAX]

@@ -248,8 +248,8 @@ class PrometheusExporter:
         families = list(self._own_families(await self.backlog_cache.backlog()))
         for family in families:
             family.samples = [
-                each._replace(labels={**each.labels, "process": process_name})
-                for each in family.samples
+                sample._replace(labels={**sample.labels, "process": process_name})
+                for sample in family.samples
             ]
         return families
 
@@ -315,10 +315,14 @@ class PrometheusExporter:
             "mmo_provider_account_state",
             *(
                 (
-                    {"provider": each.provider, "part": each.part, "state": state.value},
-                    int(each.state is state),
+                    {
+                        "provider": account_finding.provider,
+                        "part": account_finding.part,
+                        "state": state.value,
+                    },
+                    int(account_finding.state is state),
                 )
-                for each in self.account_findings()
+                for account_finding in self.account_findings()
                 for state in AccountState
             ),
         )
@@ -337,23 +341,23 @@ class PrometheusExporter:
 
 def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]:
     def by_provider(value: Callable[[ProviderCounts], ValueT]) -> list[tuple[Labels, ValueT]]:
-        return [({"provider": name}, value(each)) for name, each in counts.items()]
+        return [({"provider": name}, value(count)) for name, count in counts.items()]
 
     yield _counter("mmo_provider_submissions", *by_provider(lambda each: each.submissions))
     yield _counter("mmo_provider_questions", *by_provider(lambda each: each.polls))
     yield _counter(
         "mmo_provider_reports",
         *(
-            ({"provider": name, "report": report}, each.reports[report])
-            for name, each in counts.items()
+            ({"provider": name, "report": report}, count.reports[report])
+            for name, count in counts.items()
             for report in REPORT_LABELS.values()
         ),
     )
     yield _counter(
         "mmo_transactions_ended",
         *(
-            ({"provider": name, "result": result.value}, each.results[result])
-            for name, each in counts.items()
+            ({"provider": name, "result": result.value}, count.results[result])
+            for name, count in counts.items()
             for result in (Status.SUCCESS, Status.FAILED)
         ),
     )
@@ -371,14 +375,14 @@ def _float_metrics(floats: Sequence[KnownFloat]) -> Iterator[Metric]:
         list[tuple[Labels, float]](),
         list[tuple[Labels, float]](),
     )
-    for each in floats:
-        latest = each.forecast.latest
+    for watched in floats:
+        latest = watched.forecast.latest
         labels = {"provider": latest.provider, "account": latest.account}
         balances.append(({**labels, "currency": latest.amount.currency}, float(latest.amount.text)))
         if latest.is_float:
-            low.append((labels, int(each.is_low)))
-            if each.forecast.hours_left is not None:
-                seconds_left.append((labels, each.forecast.hours_left * (HOUR // SECOND)))
+            low.append((labels, int(watched.is_low)))
+            if watched.forecast.hours_left is not None:
+                seconds_left.append((labels, watched.forecast.hours_left * (HOUR // SECOND)))
     yield _gauge("mmo_provider_balance", *balances)
     yield _gauge("mmo_provider_float_seconds_left", *seconds_left)
     yield _gauge("mmo_provider_float_low", *low)
@@ -394,11 +398,13 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
         ),
     )
     problems = (
-        ({"problem": each.segment}, http_metrics.problems.get(each.segment, 0))
-        for each in PROBLEM_TYPES
+        ({"problem": problem_type.segment}, http_metrics.problems.get(problem_type.segment, 0))
+        for problem_type in PROBLEM_TYPES
     )
     yield _counter("mmo_http_problems", *problems)
-    durations = (({"route": route}, each) for route, each in sorted(http_metrics.durations.items()))
+    durations = (
+        ({"route": route}, histogram) for route, histogram in sorted(http_metrics.durations.items())
+    )
     yield _histogram("mmo_http_request_seconds", *durations)
 
 
@@ -436,7 +442,7 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     yield _gauge("mmo_store_restorations", ({}, backlog.restorations))
     yield _gauge("mmo_brands_on_hold", ({}, backlog.held_brands))
     usage = (
-        ({"brand": each.brand, "counter": each.counter}, each.amount) for each in backlog.usage
+        ({"brand": usage.brand, "counter": usage.counter}, usage.amount) for usage in backlog.usage
     )
     yield _gauge("mmo_brand_usage", *usage)
     yield _gauge("mmo_reversals_open", ({}, backlog.reversals))
@@ -464,7 +470,8 @@ def _callback_metrics(callbacks: CallbackStatistics) -> Iterator[Metric]:
 
 def _outcome_counter(name: str, outcomes: Mapping[DeliveryOutcome, int]) -> Metric:
     return _counter(
-        name, *(({"outcome": each.value}, outcomes.get(each, 0)) for each in DeliveryOutcome)
+        name,
+        *(({"outcome": outcome.value}, outcomes.get(outcome, 0)) for outcome in DeliveryOutcome),
     )
 
 

@@ -65,7 +65,7 @@ class RehearsalFolder:
                 named = ", ".join(known.values())
                 raise OtherRehearsal(f"{self.path} holds the rehearsal of {named}.")
             return began
-        if self.path.exists() and {each.name for each in self.path.iterdir()} - _FOLDERS:
+        if self.path.exists() and {path.name for path in self.path.iterdir()} - _FOLDERS:
             raise OtherRehearsal(f"{self.path} is not empty, and holds no rehearsal.")
         for name in ("", *_FOLDERS):
             (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ class RehearsalFolder:
         files = self.private.glob("begun_*.json")
         names = {file.stem.removeprefix("begun_") for file in files} - {step}
         begun = [each for name in names if (each := self.find_begun(name))]
-        return [id for each in begun for id in (each.reference, each.known_as) if id]
+        return [id for record in begun for id in (record.reference, record.known_as) if id]
 
     def begin(self, step: str, reference: str, now: Instant) -> BegunStep:
         """Note that a step begins, before anything of it is sent; one that was begun keeps its

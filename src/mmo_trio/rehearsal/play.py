@@ -103,7 +103,7 @@ class Player:
 
     async def _ask_account(self, name: str, gateway: RehearsalGateway) -> Outcome:
         steps = self.plan(adapter_of(gateway.account))
-        (step,) = (each for each in steps if isinstance(each, AskAccount) and each.name == name)
+        (step,) = (named for named in steps if isinstance(named, AskAccount) and named.name == name)
         with trio.move_on_after(ASK_TIMEOUT_S):
             check = step.begin(gateway.clock.moment())
             return judge_findings(await drive_async(check, gateway.account.ask))
@@ -148,7 +148,10 @@ class Player:
 
     def _is_callback_looked_for(self, step: MakePayment, gateway: RehearsalGateway) -> bool:
         steps = self.plan(adapter_of(gateway.account))
-        return any(isinstance(each, AwaitCallback) and each.of == step.name for each in steps)
+        return any(
+            isinstance(following, AwaitCallback) and following.of == step.name
+            for following in steps
+        )
 
     def _write_capture(
         self, step: MakePayment, payment: Transaction, begun: BegunStep, gateway: RehearsalGateway

@@ -54,9 +54,9 @@ def judge_findings(findings: Sequence[AccountFinding]) -> Outcome:
     What is not known yet may be told by a notification."""
     if not findings:
         return not_tried("The operator was asked, and no answer says anything.")
-    shown = (f"{each.part} {each.state} {each.code}".rstrip() for each in findings)
-    refused = any(each.state is AccountState.REFUSED for each in findings)
-    unknown = all(each.state is AccountState.UNKNOWN for each in findings)
+    shown = (f"{finding.part} {finding.state} {finding.code}".rstrip() for finding in findings)
+    refused = any(finding.state is AccountState.REFUSED for finding in findings)
+    unknown = all(finding.state is AccountState.UNKNOWN for finding in findings)
     return held_if(not refused and not unknown, "; ".join(shown) + ".")
 
 

@@ -77,7 +77,7 @@ def callback_forwarder(url: str, context: ssl.SSLContext) -> Forward:
 
     async def forward(request: HttpRequest) -> ReceiverAnswer:
         target = forward_target(url, request.target.decode("ascii", "backslashreplace"))
-        headers = tuple([each for each in request.headers if each[0] not in _NOT_FORWARDED])
+        headers = tuple([header for header in request.headers if header[0] not in _NOT_FORWARDED])
         sent = HttpRequest(request.method, target.encode(), headers, request.body)
         match await client.exchange(sent, skip_egress_rules=True, deadline_s=FORWARD_TIMEOUT_S):
             case ResponseReceived(status=status):
@@ -203,7 +203,10 @@ class _CallbackReceiverHandler:
         """Tell, in constant time, whether there is exactly one key and it is expected."""
         if len(keys) != 1:
             return False
-        return sum(hmac.compare_digest(keys[0], each) for each in self.expected_keys) > 0
+        return (
+            sum(hmac.compare_digest(keys[0], expected_key) for expected_key in self.expected_keys)
+            > 0
+        )
 
     async def _respond(self, head: RequestHead, started: float, body: bytes) -> HttpResponse:
         kind, content = _parse_body(body)

@@ -64,5 +64,5 @@ async def find_demo_key(store: Store, keyring: KeyRing) -> str | None:
     """Return the demo brand's oldest key in use; None without the brand or a key."""
     record = await store.brand_record(DEMO_BRAND_ID)
     keys = () if record is None else record.keys
-    in_use = next((each for each in keys if each.retired_at is None), None)
+    in_use = next((key for key in keys if key.retired_at is None), None)
     return None if in_use is None else keyring.unseal(DEMO_BRAND_ID, in_use.sealed).decode()

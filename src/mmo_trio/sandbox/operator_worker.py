@@ -210,7 +210,9 @@ class SandboxOperatorWorker:
         self, notifications: Sequence[SandboxNotification]
     ) -> Sequence[tuple[SandboxNotification, PendingReply | None]]:
         """Return each notification with its pending reply; None when the gateway had no room."""
-        return [(each, self._send_notification(each)) for each in notifications]
+        return [
+            (notification, self._send_notification(notification)) for notification in notifications
+        ]
 
     def _send_notification(self, notification: SandboxNotification) -> PendingReply | None:
         try:

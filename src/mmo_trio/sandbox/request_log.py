@@ -53,7 +53,7 @@ class RequestLog:
     def since(self, number: int) -> Sequence[dict[str, Any]]:
         """Return the requests after this one as JSON objects, the oldest first. A number that no
         request has yet is of a sandbox that ran before: then all of them."""
-        return [each for each in self._entries if each["number"] > number or number > self._last]
+        return [entry for entry in self._entries if entry["number"] > number or number > self._last]
 
     def _note(
         self,
@@ -78,7 +78,7 @@ class RequestLog:
             "body": _text(body),
         }
         if isinstance(answer, Problem):
-            errors = [{"field": each.field, "detail": each.detail} for each in answer.errors]
+            errors = [{"field": error.field, "detail": error.detail} for error in answer.errors]
             entry |= {"problem": answer.segment, "detail": answer.detail, "errors": errors}
         else:
             entry["answer"] = _text(answer.body)

@@ -40,7 +40,7 @@ def configuration_faults(
         *(partial(authorities_file, settings, key) for key in get_args(AuthoritiesKey)),
     ]
     found = [*plaintext_faults(settings), *_faults_of(checks), *_provider_faults(settings)]
-    return [each for each in found if not any(each.location in one.location for one in known)]
+    return [fault for fault in found if not any(fault.location in one.location for one in known)]
 
 
 def account_notes(settings: Settings) -> Iterator[str]:
@@ -106,8 +106,8 @@ def _provider_faults(settings: Settings) -> list[SettingsError]:
     titles, providers = provider_titles(settings, is_sandbox=False), settings.providers
     alone = [
         fault
-        for each in providers.values()
-        for fault in _faults_of_one(each, titles[each.name], environment)
+        for provider in providers.values()
+        for fault in _faults_of_one(provider, titles[provider.name], environment)
     ]
     return alone or list(_faults_of([partial(open_accounts, providers, titles, environment)]))
 
@@ -129,7 +129,7 @@ def _faults_of_one(
         yield faults[0]
         told.add(faults[0].location)
         key = faults[0].location.partition(" ")[0].removeprefix(f"provider.{name}.")
-        others = {each: value for each, value in options.items() if each != key}
+        others = {name: value for name, value in options.items() if name != key}
         for stand_in in STAND_INS:
             options = others if stand_in is None else {**others, key: stand_in}
             faults = faults_with(options)

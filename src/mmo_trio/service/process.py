@@ -119,15 +119,15 @@ async def run_service(
                         lambda: None if certificates is None else certificates.expires_at,
                     ),
                     settings,
-                    {name: to_listener(each) for name, each in listening_sockets.items()},
+                    {name: to_listener(opened) for name, opened in listening_sockets.items()},
                     certificates,
                     shutdown,
                 )
                 with sandbox_time_in_logs(resources.clock) if config.is_sandbox else nullcontext():
                     await run_components(resources, listeners, on_ready)
             finally:
-                for each in listening_sockets.values():
-                    each.close()
+                for listening_socket in listening_sockets.values():
+                    listening_socket.close()
             await mark_keeper.write_last()
             signals.cancel_scope.cancel()
 

@@ -199,7 +199,7 @@ class Supervisor:
             self._handle_event(policy.ForkFailed(slot))
             return
         if pid == 0:
-            watched = [each.fd for each in self._selector.get_map().values()]
+            watched = [key.fd for key in self._selector.get_map().values()]
             self._selector.close()
             for descriptor in (read_end, self._parent_pipe[1], *watched):
                 os.close(descriptor)
@@ -263,8 +263,8 @@ class _ProcessJobs:
 
     def close_listeners(self) -> None:
         """Close this process's copies of the listening sockets; a second call does nothing."""
-        for each in self.listening_sockets.values():
-            each.close()
+        for listening_socket in self.listening_sockets.values():
+            listening_socket.close()
 
     def reload_settings(self) -> bool:
         """Read the settings for the next workers; False, and no change, if they can't be used."""

@@ -207,8 +207,8 @@ class SupervisorState:
         """Return the processes of a slot that are in one of these phases."""
         return [
             pid
-            for pid, each in self.processes.items()
-            if each.slot == slot and each.phase in phases
+            for pid, process in self.processes.items()
+            if process.slot == slot and process.phase in phases
         ]
 
     def pids(self, *phases: ProcessPhase) -> list[int]:
@@ -247,9 +247,9 @@ def transition(state: SupervisorState, event: SupervisorEvent, *, now: float) ->
 
 def next_due(state: SupervisorState) -> float | None:
     """Return when `transition` has something to do without an event; None for never."""
-    starts = [each.start_at for each in state.backoffs.values()]
-    deadlines = [_phase_deadline(state, each) for each in state.processes.values()]
-    return min((each for each in (*starts, *deadlines) if each is not None), default=None)
+    starts = [backoff.start_at for backoff in state.backoffs.values()]
+    deadlines = [_phase_deadline(state, process) for process in state.processes.values()]
+    return min((start for start in (*starts, *deadlines) if start is not None), default=None)
 
 
 def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> Transition:
@@ -298,7 +298,7 @@ def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
 
 def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> Transition:
     process = state.processes[pid]
-    others = {other: each for other, each in state.processes.items() if other != pid}
+    others = {other: process for other, process in state.processes.items() if other != pid}
     state = evolve(state, processes=others)
     exited = LogMessage("process_exited", process.slot, pid, exit_code)
     if process.slot == PREPARATION and not state.is_stopping:
@@ -360,7 +360,7 @@ def _schedule_restart(
 def _begin_stop(state: SupervisorState, now: float) -> Transition:
     if state.is_stopping:
         return state, ()
-    backoffs = {slot: evolve(each, start_at=None) for slot, each in state.backoffs.items()}
+    backoffs = {slot: evolve(backoff, start_at=None) for slot, backoff in state.backoffs.items()}
     state = evolve(state, is_stopping=True, workers_to_restart=(), backoffs=backoffs)
     retiring = state.pids(ProcessPhase.STOPPING)
     running = state.pids(ProcessPhase.STARTING, ProcessPhase.SERVING)
@@ -384,8 +384,8 @@ def _kill_overdue(state: SupervisorState, now: float) -> Transition:
 def _start_due(state: SupervisorState, now: float) -> Transition:
     due = [
         slot
-        for slot, each in state.backoffs.items()
-        if each.start_at is not None and each.start_at <= now
+        for slot, backoff in state.backoffs.items()
+        if backoff.start_at is not None and backoff.start_at <= now
     ]
     started = {slot: evolve(state.backoffs[slot], start_at=None) for slot in due}
     return evolve(state, backoffs={**state.backoffs, **started}), tuple(map(StartProcess, due))

@@ -173,8 +173,8 @@ def assemble(
             or urlsplit(resources.urls.hosted_pages).hostname
             or "",
             signs={
-                name: read_operator_sign(each.options)
-                for name, each in resources.settings.providers.items()
+                name: read_operator_sign(provider.options)
+                for name, provider in resources.settings.providers.items()
             },
         ),
         api_docs=build_docs(
@@ -223,7 +223,7 @@ class ConfiguredAccounts:
     def providers(self) -> Mapping[str, Provider]:
         """Return the adapters of all accounts by the provider's name."""
         providers: dict[str, Provider] = {
-            name: each.provider for name, each in self.operator_accounts.items()
+            name: account.provider for name, account in self.operator_accounts.items()
         }
         if self.sandbox is not None:
             providers[self.sandbox.name] = self.sandbox
@@ -232,26 +232,31 @@ class ConfiguredAccounts:
     @property
     def simulated(self) -> frozenset[str]:
         """Return the names of those by which no money moves."""
-        return frozenset(name for name, each in self.providers.items() if is_simulated(each))
+        return frozenset(
+            name for name, provider in self.providers.items() if is_simulated(provider)
+        )
 
     @property
     def adapters(self) -> Mapping[str, Provider]:
         """Return the adapters themselves, for what only some kinds can do."""
-        operators = {name: each.adapter for name, each in self.operator_accounts.items()}
+        operators = {name: account.adapter for name, account in self.operator_accounts.items()}
         return {**self.providers, **operators}
 
     @property
     def provider_accounts(self) -> Mapping[str, ProviderAccount]:
         """Return the accounts with real operators by the provider's name."""
-        return {name: each.account for name, each in self.operator_accounts.items()}
+        return {name: account.account for name, account in self.operator_accounts.items()}
 
     @property
     def with_listings(self) -> Sequence[OpenAccount]:
         """Return the accounts for which what was paid can be listed."""
-        accounts = [(each, each.adapter) for each in self.operator_accounts.values()]
+        accounts = [
+            (operator_account, operator_account.adapter)
+            for operator_account in self.operator_accounts.values()
+        ]
         return [
-            each
-            for each, by in accounts
+            account
+            for account, by in accounts
             if isinstance(by, DarajaProvider) and by.account.pull_number
         ]
 
@@ -273,10 +278,10 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
         resources.urls.hosted_pages,
     )
     opened = open_accounts(settings.providers, resources.provider_titles, environment)
-    for name, each in opened.items():
-        if trusts_anybody(each):
+    for name, account in opened.items():
+        if trusts_anybody(account):
             logger.warning("deposits_trusted", provider=name)
-        if each.provider.is_simulated:
+        if account.provider.is_simulated:
             logger.warning("provider_simulated", provider=name)
     return ConfiguredAccounts(sandbox, opened)
 
@@ -311,7 +316,7 @@ def build_workers(foundation: Foundation) -> Workers:
     resources, accounts, engine = foundation.resources, foundation.accounts, foundation.engine
     simulated_operator = _simulated_operator(foundation)
     opened, admin = accounts.operator_accounts.items(), resources.store.admin
-    asked = [name for name, each in opened if isinstance(each.adapter, ReportsAvailability)]
+    asked = [name for name, account in opened if isinstance(account.adapter, ReportsAvailability)]
     account_checks = AccountChecks(
         admin, accounts.provider_accounts, resources.clock.moment, with_availability=asked
     )
@@ -361,7 +366,7 @@ def build_workers(foundation: Foundation) -> Workers:
         recorder=AccountRecorder(
             resources.store.admin,
             accounts.provider_accounts,
-            {name: _open_redactor(each) for name, each in accounts.operator_accounts.items()},
+            {name: _open_redactor(account) for name, account in accounts.operator_accounts.items()},
             resources.keyring,
             resources.clock.time,
         ),
@@ -486,7 +491,7 @@ def _provider_worker(
     """Return the worker that reaches each provider through its own account."""
     accounts = foundation.accounts
     exchanges: dict[str, SendRequest] = {
-        name: each.exchange for name, each in accounts.provider_accounts.items()
+        name: account.exchange for name, account in accounts.provider_accounts.items()
     }
     questions: dict[str, SendRequest] = {
         name: partial(checks.ask, name) for name in accounts.provider_accounts
@@ -522,9 +527,9 @@ def _payee_questions(
 ) -> PayeeQuestions:
     opened, sandbox = foundation.accounts.operator_accounts, foundation.accounts.sandbox
     providers: dict[str, NamesPayees] = {
-        name: each.provider
-        for name, each in opened.items()
-        if isinstance(each.adapter, NamesPayees)
+        name: account.provider
+        for name, account in opened.items()
+        if isinstance(account.adapter, NamesPayees)
     }
     questions: dict[str, SendRequest] = {
         name: partial(checks.ask_about_payee, name) for name in providers
@@ -540,13 +545,13 @@ def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]
     accounts, resources = foundation.accounts, foundation.resources
     opened = accounts.operator_accounts
     providers: dict[str, ReportsBalances] = {
-        name: each.provider
-        for name, each in opened.items()
-        if isinstance(each.adapter, ReportsBalances)
+        name: account.provider
+        for name, account in opened.items()
+        if isinstance(account.adapter, ReportsBalances)
     }
     if accounts.sandbox is not None:
         providers[accounts.sandbox.name] = accounts.sandbox
-    watches = {name: each.float_watch for name, each in opened.items()}
+    watches = {name: account.float_watch for name, account in opened.items()}
     return FloatMonitor(resources.store.admin, providers, ask_for, watches, resources.clock.moment)
 
 
@@ -570,11 +575,13 @@ def _deposit_claims(foundation: Foundation, checks: AccountChecks) -> DepositCla
     """Return the worker that asks about deposits, or None where no provider needs it."""
     accounts, resources = foundation.accounts.operator_accounts, foundation.resources
     opened = {
-        name: each for name, each in accounts.items() if isinstance(each.adapter, VerifiesDeposits)
+        name: account
+        for name, account in accounts.items()
+        if isinstance(account.adapter, VerifiesDeposits)
     }
     if not opened:
         return None
-    providers = {name: each.provider for name, each in opened.items()}
+    providers = {name: account.provider for name, account in opened.items()}
     exchanges = {name: partial(checks.ask, name) for name in opened}
     submit, ask = foundation.engine.submit, exchanges.__getitem__
     return DepositClaimWorker(resources.store, submit, providers, ask, resources.clock.moment)
@@ -623,7 +630,7 @@ def _api_handler(
         payees_per_minute=payees_per_minute,
     )
     webhooks = Webhooks(
-        {each.webhook_name: each.webhook_endpoint for each in accounts},
+        {account.webhook_name: account.webhook_endpoint for account in accounts},
         store,
         engine.submit,
         workers.account_checks.learn,
@@ -692,7 +699,7 @@ def _console_context(
         resources.clock.time,
         resources.settings.console,
         resources.provider_titles,
-        lambda: {name: each.breaker.state for name, each in accounts.items()},
+        lambda: {name: account.breaker.state for name, account in accounts.items()},
         TrustedProxies.of(resources.settings.listen),
         PasswordVerifier(resources.password_hasher),
         frozenset(
@@ -737,7 +744,7 @@ def _notice_worker(
         resources.store,
         foundation.accounts.providers.keys(),
         lambda: workers.account_checks.findings,
-        lambda: {name: each.breaker.state for name, each in accounts.items()},
+        lambda: {name: account.breaker.state for name, account in accounts.items()},
         certificate_expires_at,
         settings.notices.failed_callbacks,
     )

@@ -69,28 +69,30 @@ def settings_page() -> str:
     for section, section_type in SECTIONS.items():
         parts.append(f"\n## [{section}]\n\n{' '.join((section_type.__doc__ or '').split())}\n\n")
         parts.append("| Key | Variable | Kind | Default | Meaning |\n|---|---|---|---|---|\n")
-        for each in SETTINGS.values():
-            if each.section == section:
-                default = each.default_text or f"`{each.kind.format(each.default)}`"
+        for setting in SETTINGS.values():
+            if setting.section == section:
+                default = setting.default_text
+                if not default:
+                    default = f"`{setting.kind.format(setting.default)}`"
                 parts.append(
-                    f"| `{each.name}` | `{each.variable}` | {each.kind.name} | {default} | "
-                    f"{each.meaning} |\n"
+                    f"| `{setting.name}` | `{setting.variable}` | {setting.kind.name} | "
+                    f"{default} | {setting.meaning} |\n"
                 )
     parts.append(_PROVIDER_HEAD.format(", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)))
     parts += [
-        f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n"
-        for each in COMMON_OPTIONS
+        f"| `{option.key}` | {option.kind} | {option.default} | {option.meaning} |\n"
+        for option in COMMON_OPTIONS
     ]
     return "".join(parts)
 
 
 def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
     """Return the values in force; passwords and the secrets of providers are masked."""
-    for key, each in SETTINGS.items():
-        value = getattr(getattr(settings, each.section), each.name)
-        is_described = value is None and each.default_text
-        written = f"({each.default_text})" if is_described else each.kind.format(value)
-        yield EffectiveRow(key, written, value == each.default)
+    for key, setting in SETTINGS.items():
+        value = getattr(getattr(settings, setting.section), setting.name)
+        is_described = value is None and setting.default_text
+        written = f"({setting.default_text})" if is_described else setting.kind.format(value)
+        yield EffectiveRow(key, written, value == setting.default)
     for name, provider in settings.providers.items():
         kind = settings.provider_kinds[provider.kind]
         written = f"{provider.kind} (from {kind.origin})" if kind.origin else provider.kind

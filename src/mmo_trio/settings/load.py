@@ -88,7 +88,7 @@ def load_settings(
     installed = find_extensions(provider_kinds or {})
     names = (*kinds, *installed)
     providers = parse_providers(document.get("provider", {}), str(file), variables, names, faults)
-    for name in {each.kind for each in providers.values()} & installed.keys():
+    for name in {provider.kind for provider in providers.values()} & installed.keys():
         kinds[name] = load_provider_kind(installed[name])
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for key, setting in SETTINGS.items():
@@ -133,7 +133,9 @@ def _from_document(
         for key, value in table.items():
             where = f"{file}: {section}.{key}"
             if f"{section}.{key}" not in SETTINGS:
-                names = [each.name for each in SETTINGS.values() if each.section == section]
+                names = [
+                    setting.name for setting in SETTINGS.values() if setting.section == section
+                ]
                 faults.append(SettingsError(where, "is no setting.", near_match(key, names)))
                 continue
             found[f"{section}.{key}"] = _RawSetting(where, value)
@@ -143,7 +145,7 @@ def _from_document(
 def _from_environment(
     environment: Mapping[str, str], faults: list[SettingsError]
 ) -> dict[str, _RawSetting]:
-    known = {each.variable: key for key, each in SETTINGS.items()}
+    known = {setting.variable: key for key, setting in SETTINGS.items()}
     found = {}
     for name in sorted(environment):
         if not name.startswith(ENV_PREFIX) or name.startswith((TEST_ENV_PREFIX, PROVIDER_PREFIX)):
@@ -256,7 +258,9 @@ def _unverified_postgres_host(url: str) -> str | None:
     from psycopg.conninfo import conninfo_to_dict
 
     defaults = {
-        each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val
+        default.keyword.decode(): default.val.decode()
+        for default in pq.Conninfo.get_defaults()
+        if default.val
     }
     try:
         given = {**defaults, **conninfo_to_dict(url)}
@@ -265,7 +269,7 @@ def _unverified_postgres_host(url: str) -> str | None:
     if given.get("sslmode") == "verify-full" or given.get("sslrootcert") == "system":
         return None
     hosts = str(given.get("hostaddr") or given.get("host") or "").split(",")
-    return next((each for each in hosts if not _is_on_this_machine(each)), None)
+    return next((host for host in hosts if not _is_on_this_machine(host)), None)
 
 
 def _is_on_this_machine(host: str) -> bool:

@@ -168,7 +168,7 @@ def _split_variable(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
     if not separator or not name or not key:
         remedy = f"Write {PROVIDER_PREFIX}NAME__KEY."
         raise SettingsError(variable, "names no provider's key.", remedy)
-    same = (each for each in known if each.replace("-", "_").upper() == name.upper())
+    same = (kind for kind in known if kind.replace("-", "_").upper() == name.upper())
     return next(same, name.lower()), key.lower()
 
 
@@ -202,17 +202,23 @@ def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
                 f"{name!r} ({PROVIDERS_GROUP})", "is built in.", "Give it another name."
             )
     found: dict[str, EntryPoint] = {}
-    for each in _installed():
-        if _KIND_NAME.fullmatch(each.name) is None:
+    for provider in _installed():
+        if _KIND_NAME.fullmatch(provider.name) is None:
             remedy = "It must be lower-case letters and digits: rename it, or uninstall that."
-            raise SettingsError(_describe(each), "has no usable name.", remedy)
-        if each.name in PROVIDER_KINDS:
+            raise SettingsError(_describe(provider), "has no usable name.", remedy)
+        if provider.name in PROVIDER_KINDS:
             remedy = "Rename the entry point, or uninstall that distribution."
-            raise SettingsError(_describe(each), "has the name of a built-in kind.", remedy)
-        if each.name in found or each.name in given:
-            other = f"by {origin_of(found[each.name])}" if each.name in found else "by the caller"
-            raise SettingsError(_describe(each), f"is brought {other}, too.", "Remove one of them.")
-        found[each.name] = each
+            raise SettingsError(_describe(provider), "has the name of a built-in kind.", remedy)
+        if provider.name in found or provider.name in given:
+            other = (
+                f"by {origin_of(found[provider.name])}"
+                if provider.name in found
+                else "by the caller"
+            )
+            raise SettingsError(
+                _describe(provider), f"is brought {other}, too.", "Remove one of them."
+            )
+        found[provider.name] = provider
     return found
 
 

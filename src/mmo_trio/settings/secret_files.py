@@ -60,7 +60,7 @@ def _holds_settings_secret(document: Mapping[str, Any], kinds: Mapping[str, Prov
 
 def _holds_api_key(document: Mapping[str, Any]) -> bool:
     brands = document.get("brand")
-    return isinstance(brands, list) and any(_table(each).get("api_keys") for each in brands)
+    return isinstance(brands, list) and any(_table(brand).get("api_keys") for brand in brands)
 
 
 def _table(value: object) -> Mapping[str, Any]:

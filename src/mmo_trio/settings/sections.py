@@ -556,7 +556,11 @@ class Settings:
 
 
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
-    {each.name: type(each.default) for each in fields(Settings) if has(type(each.default))}
+    {
+        section.name: type(section.default)
+        for section in fields(Settings)
+        if has(type(section.default))
+    }
 )
 """The sections by their names in the file, in the order of the documentation."""
 
@@ -588,9 +592,9 @@ class Setting:
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
-        each.key: each
+        setting.key: setting
         for section, kind in SECTIONS.items()
-        for each in (
+        for setting in (
             Setting(section, key.name, default=key.default, **key.metadata) for key in fields(kind)
         )
     }

@@ -102,7 +102,7 @@ class PublicUrls:
             allow_private=settings.egress.allow_private,
             allowed_ports=frozenset(settings.egress.allowed_ports),
             own_hosts=frozenset(
-                parse_url(each).authority for each in (self.base, self.hosted_pages, self.webhooks)
+                parse_url(url).authority for url in (self.base, self.hosted_pages, self.webhooks)
             ),
         )
 
@@ -116,14 +116,14 @@ def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[s
         "limits.pages_share": "1",
     }
     if free_ports:
-        presets |= {f"listen.{each}": "127.0.0.1:0" for each in ("api", "pages", "console")}
+        presets |= {f"listen.{part}": "127.0.0.1:0" for part in ("api", "pages", "console")}
     return presets
 
 
 def sandbox_provider(settings: Settings) -> str | None:
     """Return the name of the provider whose operator the gateway simulates in its own process;
     None without one."""
-    kinds = {name: each.kind for name, each in settings.providers.items()}
+    kinds = {name: provider.kind for name, provider in settings.providers.items()}
     return next((name for name, kind in kinds.items() if kind == "sandbox"), None)
 
 

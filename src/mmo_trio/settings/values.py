@@ -298,7 +298,7 @@ def _mask_parameter(parameter: str) -> str:
     plain = unquote(name).lower()
     return (
         f"{name}={MASK}"
-        if equals and any(each in plain for each in _SECRET_PARAMETERS)
+        if equals and any(secret_parameter in plain for secret_parameter in _SECRET_PARAMETERS)
         else parameter
     )
 
@@ -327,7 +327,7 @@ def _list_of(what: str, parse: Callable[[str], T]) -> Callable[[Any], tuple[T, .
         try:
             if not isinstance(parts, list):
                 raise ValueError("it is no list")
-            return tuple(parse(str(each).strip()) for each in parts)
+            return tuple(parse(str(part).strip()) for part in parts)
         except (ValueError, KeyError):
             raise InvalidSettingValue(f"must be a list of {what}") from None
 
@@ -352,7 +352,7 @@ _AMOUNTS = 'amounts, one for a currency, such as ["KES 50000", "UGX 2000000"]'
 def parse_amounts(value: Any) -> tuple[Money, ...]:
     """Parse a list of amounts, one at most for each currency."""
     amounts = _list_of(_AMOUNTS, _parse_amount)(value)
-    if len({each.currency for each in amounts}) < len(amounts):
+    if len({amount.currency for amount in amounts}) < len(amounts):
         raise InvalidSettingValue(f"must be a list of {_AMOUNTS}")
     return amounts
 

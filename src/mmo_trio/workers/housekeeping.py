@@ -59,7 +59,7 @@ class AuditHeadLogger:
         try:
             if logged != EMPTY_HEAD:
                 rows = await store.audit_after(logged.number - 1, limit=1)
-                if [AuditHead(each.number, each.hash) for each in rows] != [logged]:
+                if [AuditHead(row.number, row.hash) for row in rows] != [logged]:
                     self.changes += 1
                     note = ProviderNote("", NoteTopic.AUDIT_LOG_CHANGED, "", self.audit_log.now())
                     await store.note_provider(note)

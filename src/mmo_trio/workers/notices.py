@@ -163,26 +163,30 @@ class WaitingMatters:
             *await self._of_providers(now),
             *await self._of_store(now),
         ]
-        return [each for each in found if each.count]
+        return [matter for matter in found if matter.count]
 
     async def _of_payments(self, now: Instant) -> Sequence[Matter]:
         admin, kinds = self.store.admin, NoticeKind
         backlog = await admin.backlog(now, overdue_before=now)
         stuck = await admin.stuck_transactions(now, limit=STUCK_COUNT_MAX)
         reversals = [
-            each
-            for each in await self.store.list_reversals(only_unfinished=True, limit=STUCK_COUNT_MAX)
-            if each.state is ReversalState.REQUESTED
+            reversal
+            for reversal in await self.store.list_reversals(
+                only_unfinished=True, limit=STUCK_COUNT_MAX
+            )
+            if reversal.state is ReversalState.REQUESTED
         ]
         approvals = backlog.approvals
         return [
             Matter(
-                kinds.PAYMENTS_STUCK, len(stuck), sum_up(each.order.requested for each in stuck)
+                kinds.PAYMENTS_STUCK,
+                len(stuck),
+                sum_up(payment.order.requested for payment in stuck),
             ),
             Matter(
                 kinds.REVERSALS_TO_APPROVE,
                 len(reversals),
-                sum_up(each.amount for each in reversals),
+                sum_up(reversal.amount for reversal in reversals),
             ),
             Matter(kinds.RESOLUTIONS_TO_APPROVE, approvals[ApprovalKind.RESOLUTION]),
             Matter(kinds.CHANGES_TO_APPROVE, approvals[ApprovalKind.CONFIGURATION]),
@@ -191,9 +195,9 @@ class WaitingMatters:
 
     async def _of_callbacks(self, now: Instant) -> Iterable[Matter]:
         breakers = await self.store.breakers()
-        stopped = sum(each.state is not BreakerState.CLOSED for each in breakers.values())
+        stopped = sum(breaker.state is not BreakerState.CLOSED for breaker in breakers.values())
         newest = await self.store.admin.failed_callbacks(limit=STUCK_COUNT_MAX)
-        failed = sum(elapsed(each.at, now) < HOUR for _, each in newest)
+        failed = sum(elapsed(callback.at, now) < HOUR for _, callback in newest)
         counted = failed if failed >= self.failed_callbacks else 0
         return [
             Matter(NoticeKind.CALLBACKS_STOPPED, stopped),
@@ -202,16 +206,18 @@ class WaitingMatters:
 
     async def _of_providers(self, now: Instant) -> Iterable[Matter]:
         findings = self.findings()
-        refused = [each.provider for each in findings if each.state is AccountState.REFUSED]
+        refused = [
+            finding.provider for finding in findings if finding.state is AccountState.REFUSED
+        ]
         without_token = [
-            each.provider
-            for each in findings
-            if each.part == SIGN_IN and each.state is AccountState.UNKNOWN
+            finding.provider
+            for finding in findings
+            if finding.part == SIGN_IN and finding.state is AccountState.UNKNOWN
         ]
         breakers = self.provider_breakers().items()
         unreachable = [name for name, state in breakers if state is BreakerState.OPEN]
         floats = await known_floats(self.store.admin, self.providers, now)
-        low = [each.forecast.latest.provider for each in floats if each.is_low]
+        low = [watched.forecast.latest.provider for watched in floats if watched.is_low]
         return [
             _about(NoticeKind.ACCOUNT_REFUSED, refused),
             _about(NoticeKind.SIGN_IN_FAILS, without_token),
@@ -316,7 +322,7 @@ class NoticeWorker:
         text = " ".join([f"{host}:", *map(notices.sentence, matters)])
         make = partial(self._member, record=record)
         attempt = await self.receiver.send(text, {"matters": [*map(make, matters)]}, now)
-        kinds = [each.kind.value for each in matters]
+        kinds = [matter.kind.value for matter in matters]
         if attempt.outcome is DeliveryOutcome.DELIVERED:
             logger.info("notice_sent", kinds=kinds)
             return True
@@ -328,7 +334,7 @@ class NoticeWorker:
         return {
             "kind": matter.kind,
             "count": matter.count,
-            "sums": {each.currency: each.text for each in matter.sums},
+            "sums": {amount.currency: amount.text for amount in matter.sums},
             "providers": matter.providers,
             "since": format_with_microseconds(record.since[matter.kind]),
             "isNew": matter.kind not in record.told,

@@ -162,8 +162,8 @@ class Scheduler:
         if trio.current_time() < self._next_claim_at or not self.has_room():
             return 0
         abandoned = await self.store.claim_abandoned(limit=CLAIMED_MAX)
-        for each in abandoned:
-            self.dispatch(each)
+        for payment in abandoned:
+            self.dispatch(payment)
         is_full = len(abandoned) == CLAIMED_MAX
         pause_s = SCAN_INTERVAL_MIN_S if is_full else self.scan_interval_s
         self._next_claim_at = trio.current_time() + pause_s
@@ -184,15 +184,15 @@ class Scheduler:
         found = await self.store.due(until, limit=limit)
         if len(found) < limit:  # All that are due were found; the others have ended or moved on.
             self._postponed.retain(found)
-        due = [each for each in found if not self._postponed.must_wait(each)]
+        due = [payment for payment in found if not self._postponed.must_wait(payment)]
         del due[ROUND_SIZE_MAX:]
         self.backlog.update(is_present=len(due) == ROUND_SIZE_MAX)
         errors: list[Exception] = []
-        for reference, each in [
+        for reference, submission in [
             (reference, self.enqueue(TransactionWoke(reference))) for reference in due
         ]:
             try:
-                await each.reply()
+                await submission.reply()
             except Exception as error:
                 errors.append(error)
                 self._postponed.add(reference)
@@ -286,12 +286,16 @@ class Dispatcher:
         if kind is intents.IntentKind.POLL:
             open_intents = await self.store.open_polls(references)
         else:
-            open_intents = {each: intents.durable_intent(kind, each) for each in references}
+            open_intents = {
+                reference: intents.durable_intent(kind, reference) for reference in references
+            }
 
         found = transactions.keys() & open_intents.keys()
         return [
-            WorkItem(open_intents[each], transactions[each]) if each in found else None
-            for each in references
+            WorkItem(open_intents[reference], transactions[reference])
+            if reference in found
+            else None
+            for reference in references
         ]
 
     def _try_enqueue(self, work: WorkItem) -> bool:

@@ -161,8 +161,8 @@ def _read_callback_keys(options: Options) -> Sequence[PublicKey]:
 
 def _read_callbacks_of(options: Options) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    for each in (options.optional_text("callbacks_of") or "").split():
-        match = _CALLBACKS_OF.fullmatch(each)
+    for operation in (options.optional_text("callbacks_of") or "").split():
+        match = _CALLBACKS_OF.fullmatch(operation)
         if match is None or match["market"] in found:
             remedy = (
                 'Write callbacks_of = "MTN_MOMO_ZMB=NAME AIRTEL_RWA=NAME", say, each market once.'

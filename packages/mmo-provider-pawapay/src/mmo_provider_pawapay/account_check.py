@@ -173,8 +173,8 @@ class AnswerJudge:
             published = load_public_keys(parse_public_keys(response.body))
         except ValueError:
             return no_answer_finding(self.provider, CALLBACK_KEYS_PART, f"HTTP {response.status}")
-        numbers = [each.public_numbers() for each in self.account.callback_keys]
-        if all(each.public_numbers() in numbers for each in published):
+        numbers = [callback_key.public_numbers() for callback_key in self.account.callback_keys]
+        if all(key.public_numbers() in numbers for key in published):
             words = "The settings have all of pawaPay's keys."
             return AccountFinding(self.provider, CALLBACK_KEYS_PART, AccountState.WORKS, "", words)
         words = (
@@ -218,9 +218,9 @@ class AnswerJudge:
 
     def _warning(self, found: ActiveConfiguration) -> str | None:
         deposits = [
-            each for (operation, _), each in found.terms.items() if operation == DEPOSIT.key
+            terms for (operation, _), terms in found.terms.items() if operation == DEPOSIT.key
         ]
-        told = {each.authorisation for each in deposits} - {None, self.account.auth_type}
+        told = {deposit.authorisation for deposit in deposits} - {None, self.account.auth_type}
         if told:
             return (
                 f"Payers of this market approve by {', '.join(sorted(filter(None, told)))}, so "
@@ -229,11 +229,11 @@ class AnswerJudge:
         if found.signed_callbacks and not self.account.callback_keys:
             return "pawaPay signs its callbacks. Set callback_keys, so that they are verified."
         used = [
-            each
-            for (operation, _), each in found.terms.items()
+            terms
+            for (operation, _), terms in found.terms.items()
             if operation in (DEPOSIT.key, PAYOUT.key)
         ]
-        if any(each.callback_url is None for each in used):
+        if any(terms.callback_url is None for terms in used):
             return (
                 "pawaPay has no address for callbacks, so results come from polls. Whoever "
                 "manages the account enters"

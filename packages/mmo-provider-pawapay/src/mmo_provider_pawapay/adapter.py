@@ -454,7 +454,7 @@ class PawapayProvider:
             AnswerJudge(self.name, self.account),
             f"/v2/availability?country={self.account.country}",
         )
-        operations = {each: operation_of(each).key for each in (Type.PAYIN, Type.PAYOUT)}
+        operations = {type_: operation_of(type_).key for type_ in (Type.PAYIN, Type.PAYOUT)}
         return [
             AccountQuestion(
                 key.lower(),

@@ -79,10 +79,10 @@ def parse_active_configuration(body: bytes, market: str) -> ActiveConfiguration:
     document = parse_json(body)
     signatures = object_member(document, "signatureConfiguration")
     terms = {
-        (operation, text_member(each, "currency") or ""): _parse_terms(members)
+        (operation, text_member(currency, "currency") or ""): _parse_terms(members)
         for provider in _providers(objects(document, "countries"), market)
-        for each in objects(provider, "currencies")
-        for operation, members in _operations(each)
+        for currency in objects(provider, "currencies")
+        for operation, members in _operations(currency)
     }
     return ActiveConfiguration(
         MappingProxyType(terms),
@@ -104,14 +104,16 @@ def parse_availability(body: bytes, market: str) -> Mapping[str, str]:
 def parse_public_keys(body: bytes) -> bytes:
     """Return pawaPay's public keys in PEM, one after the other. Raises ValueError for a body that
     can't be read."""
-    return "\n".join(text_member(each, "key") or "" for each in parse_objects(body)).encode()
+    return "\n".join(
+        text_member(published, "key") or "" for published in parse_objects(body)
+    ).encode()
 
 
 def _providers(countries: list[dict[str, Any]], market: str) -> Iterator[dict[str, Any]]:
     for country in countries:
-        for each in objects(country, "providers"):
-            if text_member(each, "provider") == market:
-                yield each
+        for provider in objects(country, "providers"):
+            if text_member(provider, "provider") == market:
+                yield provider
 
 
 def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -120,14 +122,14 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, An
     object."""
     found = document.get("operationTypes", {})
     each_in = objects(document, "operationTypes") if isinstance(found, list) else [found]
-    for each in each_in:
-        if not isinstance(each, dict):
+    for member in each_in:
+        if not isinstance(member, dict):
             raise ValueError("operationTypes is of no known form")
-        if (operation := text_member(each, "operationType")) is not None:
-            yield operation, each
+        if (operation := text_member(member, "operationType")) is not None:
+            yield operation, member
             continue
-        for key in each.keys() & {DEPOSIT.key, PAYOUT.key}:
-            yield key, object_member(each, key)
+        for key in member.keys() & {DEPOSIT.key, PAYOUT.key}:
+            yield key, object_member(member, key)
 
 
 def _parse_terms(members: Mapping[str, Any]) -> Terms:

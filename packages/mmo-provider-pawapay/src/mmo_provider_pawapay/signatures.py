@@ -96,8 +96,8 @@ def load_public_keys(pem: bytes) -> Sequence[PublicKey]:
     """Return the public keys in PEM, one after the other. Raises ValueError where there is none, or
     one of another kind."""
     keys = []
-    for each in _PEM.findall(pem):
-        key = load_pem_public_key(each)
+    for block in _PEM.findall(pem):
+        key = load_pem_public_key(block)
         if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
             raise ValueError("a key is of another kind")
         keys.append(key)
@@ -133,7 +133,8 @@ def signature_base(
     """Return the text that is signed (RFC 9421 section 2.5); `parameters` is the value of
     `@signature-params`. Raises SignatureFault for a component that the message does not have."""
     lines = [
-        f'"{each}": {_component(each, method, authority, path, headers)}' for each in components
+        f'"{component}": {_component(component, method, authority, path, headers)}'
+        for component in components
     ]
     return "\n".join((*lines, f'"@signature-params": {parameters}')).encode("latin-1")
 
@@ -177,7 +178,7 @@ def verify_signature(
         base = signature_base(
             covered.components, covered.text, request.method, authority, path, request.headers
         )
-        if any(_is_signed_by(each, covered.algorithm, base, signature) for each in keys):
+        if any(_is_signed_by(key, covered.algorithm, base, signature) for key in keys):
             return covered
     raise SignatureFault("The signature is by no known key, or of another message.")
 
@@ -196,7 +197,7 @@ def parse_signature_input(text: str) -> SignatureInput:
     match = _INPUT.fullmatch(text)
     if match is None or match["label"] != LABEL:
         raise SignatureFault("The Signature-Input is not in the documented form.")
-    components = tuple(each.strip('"') for each in match["components"].split())
+    components = tuple(component.strip('"') for component in match["components"].split())
     found = _PARAMETER.findall(match["parameters"])
     parameters = {name: text or number for name, text, number in found}
     if len(set(components)) != len(components) or len(parameters) != len(found):
@@ -226,7 +227,9 @@ def _component(name: str, method: str, authority: str, path: str, headers: Heade
             return path
         case _:
             values = [
-                value.decode("latin-1").strip() for each, value in headers if each == name.encode()
+                value.decode("latin-1").strip()
+                for field_name, value in headers
+                if field_name == name.encode()
             ]
             if not values:
                 raise SignatureFault("The signature covers what the request does not have.")
@@ -234,7 +237,7 @@ def _component(name: str, method: str, authority: str, path: str, headers: Heade
 
 
 def _single_header(headers: Headers, name: bytes) -> str:
-    values = [value for each, value in headers if each == name]
+    values = [value for field_name, value in headers if field_name == name]
     if len(values) != 1:
         raise SignatureFault(
             f"It has {'more than one' if values else 'no'} {name.decode().title()}."
@@ -246,8 +249,8 @@ def _members(text: str) -> Mapping[str, str]:
     """Return the members of a dictionary of byte sequences (RFC 9651 sections 3.2 and 3.3.5), still
     as Base64."""
     found = {}
-    for each in text.split(","):
-        match = _BYTES.fullmatch(each.strip())
+    for member in text.split(","):
+        match = _BYTES.fullmatch(member.strip())
         if match is None or match[1] in found:
             raise SignatureFault("A header is not in the documented form.")
         found[match[1]] = match[2]
@@ -298,7 +301,7 @@ def _is_signed_by(key: PublicKey, algorithm: str, base: bytes, signature: bytes)
         return True
     if len(signature) != 2 * half:
         return False
-    numbers = (int.from_bytes(each) for each in (signature[:half], signature[half:]))
+    numbers = (int.from_bytes(part) for part in (signature[:half], signature[half:]))
     der = encode_dss_signature(*numbers)
     return _accepts(lambda: key.verify(der, base, scheme))
 

@@ -56,8 +56,8 @@ def operation_id(gateway_reference: str) -> str:
     value = 0
     if _ULID.fullmatch(gateway_reference) is None:
         raise ValueError("it is no ULID")
-    for each in gateway_reference:
-        value = value << 5 | _ULID_DIGITS.index(each)
+    for character in gateway_reference:
+        value = value << 5 | _ULID_DIGITS.index(character)
     if value >> 122:
         raise ValueError("it is of the year 2109 or later")
     high, middle, low = value >> 74, value >> 62 & 0xFFF, value & (1 << 62) - 1
@@ -172,13 +172,13 @@ def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
     if not isinstance(balances, list):
         raise ValueError("balances is no list")
     wallets = {}
-    for each in balances:
+    for balance in balances:
         with suppress(ValueError):  # The others count all the same.
-            if not isinstance(each, dict):
+            if not isinstance(balance, dict):
                 raise ValueError("a wallet is no object")
-            country, own = text_member(each, "country"), text_member(each, "provider")
+            country, own = text_member(balance, "country"), text_member(balance, "provider")
             if country == market[-3:] and own in (None, market):
-                amount = parse_balance(each.get("balance"), each.get("currency"))
+                amount = parse_balance(balance.get("balance"), balance.get("currency"))
                 wallets["/".join(filter(None, (country, amount.currency, own)))] = amount
     return wallets
 
@@ -242,7 +242,7 @@ def is_turned_away(response: HttpResponse) -> bool:
         document = parse_json(response.body)
     except ValueError:
         return True
-    names_payment = any(each.id in document for each in (DEPOSIT, PAYOUT, REFUND))
+    names_payment = any(operation.id in document for operation in (DEPOSIT, PAYOUT, REFUND))
     return not (names_payment or "status" in document or "failureReason" in document)
 
 
@@ -277,6 +277,6 @@ def objects(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the objects in the array under this name, none when it is absent. Raises ValueError
     for anything else."""
     value = document.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not all(isinstance(element, dict) for element in value):
         raise ValueError(f"{name} is no array of objects")
     return value

@@ -320,7 +320,7 @@ class WaveProvider:
         and the others are ended."""
         reference = transaction.reference
         listed = yield from self._search(f"{SESSIONS}/search", reference, now=now)
-        found, others = checkout.choose([read_session(each, reference) for each in listed])
+        found, others = checkout.choose([read_session(member, reference) for member in listed])
         for other in others:
             if other.is_open:
                 yield from self._expire(other, now=now)
@@ -349,7 +349,7 @@ class WaveProvider:
             document = parse_document((yield self._question(f"{PAYOUT}/{id}", now=now)))
             return read_payout(document, reference)
         listed = yield from self._search("/v1/payouts/search", reference, now=now)
-        found = [read_payout(each, reference) for each in listed]
+        found = [read_payout(member, reference) for member in listed]
         return min(found, key=_rank, default=None)
 
     def _search(self, path: str, reference: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
@@ -357,9 +357,9 @@ class WaveProvider:
         may be ours: then nothing is certain."""
         question = self._question(f"{path}?client_reference={reference}", now=now)
         listed = parse_list((yield question), "result")
-        if not all(each.get("client_reference") for each in listed):
+        if not all(session.get("client_reference") for session in listed):
             raise Unclear("Wave's answer lists what names no payment.")
-        return [each for each in listed if each.get("client_reference") == reference]
+        return [member for member in listed if member.get("client_reference") == reference]
 
     def _transactions(self, day: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
         """Return all transactions of a day."""

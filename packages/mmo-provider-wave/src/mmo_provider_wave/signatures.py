@@ -46,7 +46,7 @@ def verify(request: HttpRequest, secrets: Sequence[str]) -> Instant:
         raise SignatureFault("Its signature is of no known form.")
 
     time = found["t"].encode()
-    given = [each.encode() for each in found["signatures"].split(",v1=")[1:]]
+    given = [signature.encode() for signature in found["signatures"].split(",v1=")[1:]]
     expected = [_digest(secret, time, request.body) for secret in secrets]
     matches = [hmac.compare_digest(ours, theirs) for ours in expected for theirs in given]
     if not any(matches):

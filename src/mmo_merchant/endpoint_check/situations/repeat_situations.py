@@ -27,7 +27,7 @@ _STORE_REJECTS = (
 
 
 def _one_after_another(*bodies: bytes) -> tuple[tuple[PlayedRequest, ...], ...]:
-    return tuple((PlayedRequest(each),) for each in bodies)
+    return tuple((PlayedRequest(body),) for body in bodies)
 
 
 def _repeated(payments: PlayedPayments) -> Script:

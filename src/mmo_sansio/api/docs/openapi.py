@@ -170,20 +170,23 @@ def _problem_responses(error_docs_url: str) -> dict[str, Any]:
     status."""
     groups: dict[str, list[ProblemType]] = {}
     for name, types in PROBLEMS.items():
-        for each in types:
-            group = groups.setdefault(problem_response_name(each, name), [])
-            if each not in group:
-                group.append(each)
+        for type_ in types:
+            group = groups.setdefault(problem_response_name(type_, name), [])
+            if type_ not in group:
+                group.append(type_)
     return {name: _problem_response(types, error_docs_url) for name, types in groups.items()}
 
 
 def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str) -> dict[str, Any]:
     """Describe the response for these problems, which all have one status."""
     status = problem_types[0].status
-    meaning = " ".join(f"`{each.segment}`: {GUIDANCE[each].meaning}\n" for each in problem_types)
+    meaning = " ".join(
+        f"`{problem_type.segment}`: {GUIDANCE[problem_type].meaning}\n"
+        for problem_type in problem_types
+    )
     examples = {
-        each.segment: {"value": dict(example_problem(each, error_docs_url))}
-        for each in problem_types
+        problem_type.segment: {"value": dict(example_problem(problem_type, error_docs_url))}
+        for problem_type in problem_types
     }
     headers = common_header_refs()
     if status == problems.METHOD_NOT_ALLOWED.status:
@@ -219,10 +222,10 @@ def _headers() -> dict[str, Any]:
 def api_paths(sandbox_scenarios: Mapping[str, str] | None) -> dict[str, Any]:
     """Return every path of the API with its operation; None documents no scenario header."""
     paths: dict[str, Any] = {
-        f"{API_ROOT}/{each.value}/{{method}}": {
-            "post": _creation_operation(each, sandbox_scenarios)
+        f"{API_ROOT}/{operation.value}/{{method}}": {
+            "post": _creation_operation(operation, sandbox_scenarios)
         }
-        for each in Operation
+        for operation in Operation
     }
     paths[f"{API_ROOT}/status/{{gatewayReference}}"] = {"get": _look_up_operation()}
     paths[f"{API_ROOT}/status/mref/{{merchantReference}}"] = {
@@ -347,11 +350,11 @@ def _records_operation() -> dict[str, Any]:
 
 
 def _filter_parameter(name: str, values: type[Type] | type[Status]) -> schemas.Schema:
-    words = [each.value for each in values]
+    words = [value.value for value in values]
     meaning = (
-        f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
+        f"Only these: one of {', '.join(f'`{word}`' for word in words)}, in letters of either case."
     )
-    either = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in each) for each in words)
+    either = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in word) for word in words)
     schema = {"type": "string", "pattern": f"^\\s*(?:{either})?\\s*$", "examples": words}
     return _parameter(name, "query", meaning, schema)
 
@@ -389,7 +392,11 @@ def _health_operation(name: str, texts: tuple[str, str], status: str) -> dict[st
         "summary": summary,
         "description": description,
         "security": [],
-        "responses": {each: responses[each] for each in responses if each not in ("401", "404")},
+        "responses": {
+            response: responses[response]
+            for response in responses
+            if response not in ("401", "404")
+        },
     }
 
 

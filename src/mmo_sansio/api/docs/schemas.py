@@ -119,7 +119,7 @@ def request_schemas() -> dict[str, Schema]:
         "RequestedMoney": _requested_money(),
         "RequestedParty": _requested_party(),
         "RequestedLabels": _requested_labels(),
-        **{request_name(each): _request(each) for each in Operation},
+        **{request_name(operation): _request(operation) for operation in Operation},
     }
 
 
@@ -377,7 +377,7 @@ def _provider_data() -> Schema:
 
 
 def _transaction() -> Schema:
-    codes = "".join(f"\n- `{each}`: {EXPLANATIONS[each].meaning}" for each in ErrorCode)
+    codes = "".join(f"\n- `{code}`: {EXPLANATIONS[code].meaning}" for code in ErrorCode)
     source = string(
         "What resolved it; null while pending. `webhook`: a notification of the provider, also "
         "when it made the gateway"
@@ -385,13 +385,13 @@ def _transaction() -> Schema:
         "`expiry`: a time limit of"
         " the gateway. `manual`: the gateway's staff. Take a value that you don't know as "
         "information only.",
-        examples=[each.value for each in model.Source],
+        examples=[source.value for source in model.Source],
     )
     properties: Schema = {
-        "status": {"enum": [each.value for each in model.Status]},
-        "type": {"enum": [each.value for each in model.Type]},
+        "status": {"enum": [status.value for status in model.Status]},
+        "type": {"enum": [type_.value for type_ in model.Type]},
         "flow": {
-            "enum": [each.value for each in model.Flow],
+            "enum": [flow.value for flow in model.Flow],
             "description": "`push`: a deposit that the payer began with the provider.",
         },
         "gatewayReference": string(pattern=ULID_PATTERN),
@@ -413,7 +413,7 @@ def _transaction() -> Schema:
         "errorCode": nullable(
             string(
                 f"Why it failed; null unless it has. Codes may be added.{codes}",
-                examples=[each.value for each in ErrorCode],
+                examples=[code.value for code in ErrorCode],
             )
         ),
         "errorMessage": nullable(string("The same for people.")),
@@ -467,14 +467,19 @@ def _problem(error_docs_url: str) -> Schema:
         "type": string(
             "The specific cause is the last segment; the page behind it says what to do. Causes "
             "may be added.",
-            examples=[f"{error_docs_url}/{each.segment}" for each in PROBLEM_TYPES],
+            examples=[f"{error_docs_url}/{problem_type.segment}" for problem_type in PROBLEM_TYPES],
         ),
-        "title": string(examples=list(dict.fromkeys(each.title for each in PROBLEM_TYPES))),
-        "status": {"type": "integer", "examples": sorted({each.status for each in PROBLEM_TYPES})},
+        "title": string(
+            examples=list(dict.fromkeys(problem_type.title for problem_type in PROBLEM_TYPES))
+        ),
+        "status": {
+            "type": "integer",
+            "examples": sorted({problem_type.status for problem_type in PROBLEM_TYPES}),
+        },
         "detail": string("What happened this time, for a person."),
         "errorCode": string(
             "The category; for a 422 with a cause of its own the same as the cause.",
-            examples=list(dict.fromkeys(each.error_code for each in PROBLEM_TYPES)),
+            examples=list(dict.fromkeys(problem_type.error_code for problem_type in PROBLEM_TYPES)),
         ),
         "instance": instance,
         "errors": {"type": "array", "items": invalid_field, "description": "Every field at fault."},

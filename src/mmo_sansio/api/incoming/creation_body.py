@@ -300,7 +300,7 @@ class Members:
 
     def add_required_error(self, name: str) -> None:
         """Add that this member is missing, with the member that was probably sent instead."""
-        sent = (each for each in self.values if _PLAUSIBLE_NAME.fullmatch(each))
+        sent = (value for value in self.values if _PLAUSIBLE_NAME.fullmatch(value))
         near = closest_name(name, islice(sent, _NAMES_COMPARED), cutoff=_SIMILAR)
         self.add_error(name, "is required" if near is None else f"is required, not '{near}'")
 

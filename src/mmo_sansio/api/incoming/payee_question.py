@@ -36,9 +36,9 @@ def parse_payee_question(brand: Brand, method: str, msisdn: str, query: bytes) -
     none of its countries: an operator is not asked about those that can't be paid."""
     name = parse_payee_name(query)
     methods = [
-        each
-        for each in brand.methods
-        if each.key == method and Operation.DIRECT_PAYOUT in each.operations
+        known
+        for known in brand.methods
+        if known.key == method and Operation.DIRECT_PAYOUT in known.operations
     ]
     if not methods:
         raise ProblemError(_no_pay_outs(brand, method))
@@ -46,15 +46,17 @@ def parse_payee_question(brand: Brand, method: str, msisdn: str, query: bytes) -
         raise ProblemError(
             _wrong_number("must be digits that begin with the country's code, such as 254708374149")
         )
-    for each in methods:
-        if is_msisdn_of(each.country, msisdn):
-            return PayeeQuestion(brand, each, msisdn, name)
-    countries = " or ".join(each.country for each in methods)
+    for offered in methods:
+        if is_msisdn_of(offered.country, msisdn):
+            return PayeeQuestion(brand, offered, msisdn, name)
+    countries = " or ".join(method.country for method in methods)
     raise ProblemError(_wrong_number(f"must be a mobile number of {countries}, with its code"))
 
 
 def _no_pay_outs(brand: Brand, method: str) -> problems.Problem:
-    paying = [each.key for each in brand.methods if Operation.DIRECT_PAYOUT in each.operations]
+    paying = [
+        method.key for method in brand.methods if Operation.DIRECT_PAYOUT in method.operations
+    ]
     meant = closest_name(method, paying)
     hint = f" Did you mean '{meant}'?" if meant else ""
     fault = FieldError("method", f"'method' must be one of this brand with direct/payout.{hint}")

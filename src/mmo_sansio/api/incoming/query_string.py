@@ -46,8 +46,8 @@ def _spellings(name: str) -> bytes:
 _NAME: Final = re.compile(b"|".join(b"(" + _spellings(name) + b")" for name in _NAMES))
 _PAIR: Final = re.compile(rb"[^&]++")
 _SPACE_FOR_PLUS: Final = re.compile(r" (?=\d\d(?::?\d\d)?\Z)", re.ASCII)
-_TYPES: Final = tuple(each.value for each in Type)
-_STATUSES: Final = tuple(each.value for each in Status)
+_TYPES: Final = tuple(type_.value for type_ in Type)
+_STATUSES: Final = tuple(status.value for status in Status)
 
 
 @frozen

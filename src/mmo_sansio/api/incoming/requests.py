@@ -169,7 +169,7 @@ _NAMES: Final = {
     ReadinessRoute: "readyz",
 }
 
-ROUTE_NAMES: Final = (*(each.value for each in Operation), *_NAMES.values())
+ROUTE_NAMES: Final = (*(operation.value for operation in Operation), *_NAMES.values())
 _READ_METHODS: Final = ("GET", "HEAD")
 _CREATE_METHODS: Final = ("POST",)
 _ASK_METHODS: Final = ("GET",)
@@ -177,7 +177,9 @@ _ASK_METHODS: Final = ("GET",)
 _NOTIFY_METHODS: Final = ("POST", "PUT")
 """Some operators PUT their notifications."""
 
-_OPERATIONS: Final = {tuple(each.value.encode().split(b"/")): each for each in Operation}
+_OPERATIONS: Final = {
+    tuple(operation.value.encode().split(b"/")): operation for operation in Operation
+}
 
 
 def find_route(head: RequestHead, *, has_extensions: bool = True) -> Route:
@@ -404,8 +406,8 @@ def _check_content_type(head: RequestHead) -> None:
             problems.MALFORMED.problem("Content-Type must be application/json, in UTF-8.")
         )
     if any(
-        each.strip(b" \t").lower() not in (b"", b"identity")
-        for each in head.values(b"content-encoding")
+        coding.strip(b" \t").lower() not in (b"", b"identity")
+        for coding in head.values(b"content-encoding")
     ):
         raise problems.ProblemError(
             problems.MALFORMED.problem("Content-Encoding can't be used: send plain JSON.")

@@ -40,7 +40,7 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     counted = reserve_usage(ledger, input_, method, amount, now=now)
     if isinstance(counted, Problem):
         return reject(counted)
-    usage = tuple(each.share for each in counted)
+    usage = tuple(addition.share for addition in counted)
     order = _build_order(input_, method, amount, usage, now=now)
     is_submitted = _may_submit_now(ledger, input_, order, now=now)
     transaction = (
@@ -57,20 +57,23 @@ def _select_method(brand: model.Brand, draft: Draft) -> tuple[model.Method, Mone
     in each step (C9)."""
     operation = draft.operation
     methods = [
-        each for each in brand.methods if each.key == draft.method and operation in each.operations
+        method
+        for method in brand.methods
+        if method.key == draft.method and operation in method.operations
     ]
     if not methods:
         return problems.UNSUPPORTED_METHOD.problem(
             f"The method '{draft.method}' is not configured for {operation} of this brand."
             + _hint(
-                draft.method, (each.key for each in brand.methods if operation in each.operations)
+                draft.method,
+                (method.key for method in brand.methods if operation in method.operations),
             )
         )
-    method = next((each for each in methods if each.country == draft.country), None)
+    method = next((method for method in methods if method.country == draft.country), None)
     if method is None:
         return problems.UNSUPPORTED_COUNTRY.problem(
             f"The country '{draft.country}' is not configured for the method '{draft.method}'."
-            + _hint(draft.country, (each.country for each in methods))
+            + _hint(draft.country, (method.country for method in methods))
         )
     limits = method.limits.get(draft.currency)
     if limits is None:

@@ -64,7 +64,7 @@ NOT_FOUND_IS_FINAL_AFTER: Final = HOUR
 """How long after its notification a claim has to be asked about for "not found" to withdraw it."""
 
 WAKE_INTERVALS: Final[Sequence[Span]] = tuple(
-    Span(each) for each in (15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE)
+    Span(span) for span in (15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE)
 )
 """How long a claim waits before each question to the provider, or look at its payment; the last
 repeats."""
@@ -124,13 +124,15 @@ def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     if input_.brand is None:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
     candidates = [
-        each
-        for each in input_.brand.methods
-        if each.key == input_.method and each.provider == input_.provider
+        method
+        for method in input_.brand.methods
+        if method.key == input_.method and method.provider == input_.provider
     ]
     if not candidates:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
-    method = next((each for each in candidates if input_.amount.currency in each.limits), None)
+    method = next(
+        (candidate for candidate in candidates if input_.amount.currency in candidate.limits), None
+    )
     if method is None:
         return record_in_suspense(input_, SuspenseReason.UNSUPPORTED_CURRENCY, None, now=now)
     transaction = _deposit_transaction(input_, input_.brand, method, now=now)

@@ -119,7 +119,7 @@ class _Found:
 
     def _is_all_back(self, reversals: Iterable[Reversal]) -> bool:
         """Tell whether these have moved back all that was paid."""
-        moved = (each for each in reversals if each.state.has_moved)
+        moved = (reversal for reversal in reversals if reversal.state.has_moved)
         return left_of(self.paid, moved).minor <= 0
 
     def give_way(self, *, now: Moment) -> Decision:
@@ -170,7 +170,8 @@ def actor_of(input_: inputs.ReversalInput) -> str:
 def detail_of(input_: inputs.ReversalInput) -> dict[str, object]:
     """Return what the journal holds of the input, besides the reversal's id and amount."""
     found = {
-        each: getattr(input_, each, None) for each in ("reason", "remark", "evidence", "source")
+        member: getattr(input_, member, None)
+        for member in ("reason", "remark", "evidence", "source")
     }
     found["isApproved"] = getattr(input_, "is_approved", None)
     found["providerReference"] = getattr(input_, "provider_reference", None)
@@ -185,7 +186,7 @@ def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment
         return _request(ledger, input_, now=now)
     payment = ledger.transaction(reversed_payment(input_.reversal))
     known = ledger.reversals_of(reversed_payment(input_.reversal))
-    named = next((each for each in known if each.id == input_.reversal), None)
+    named = next((reversal for reversal in known if reversal.id == input_.reversal), None)
     found = None if named is None or payment is None else _Found(named, payment, known)
     if isinstance(input_, inputs.ReversalReport):
         return _report(found, input_, now=now)
@@ -265,7 +266,7 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         reported=reported,
         receipt=receipt,
         suspense_entry=entry,
-        usage=tuple(each.share for each in added),
+        usage=tuple(counted.share for counted in added),
     )
     return Decision(
         ReversalApplied(asked, payment), (ReversalChanged(known, asked), *added, *claimed)

@@ -198,7 +198,7 @@ def _disbursement_body(
     if account.disbursement_version == 2:
         names = (order.party.first_name, order.party.last_name)
         payee["currency"] = account.currency
-        payee["name"] = " ".join(each for each in names if each)
+        payee["name"] = " ".join(name for name in names if name)
     if account.disbursement_version == 3:
         payee["wallet_type"] = account.wallet_type
     if account.disbursement_version >= 2:
@@ -243,7 +243,7 @@ def _to_json_text(value: object) -> str:
     if isinstance(value, Money):
         return plain_amount(value)
     if isinstance(value, Mapping):
-        members = (f"{json.dumps(name)}:{_to_json_text(each)}" for name, each in value.items())
+        members = (f"{json.dumps(name)}:{_to_json_text(member)}" for name, member in value.items())
         return "{" + ",".join(members) + "}"
     return json.dumps(value, ensure_ascii=False)
 

@@ -75,9 +75,9 @@ def ask_all(provider: str, questions: Sequence[AccountQuestion]) -> AccountCheck
     """Ask each question, until the provider gives no access token. A refusal counts before all else
     of its part."""
     found: dict[str, AccountFinding] = {}
-    for each in questions:
+    for question in questions:
         try:
-            finding = each.judge((yield each.request))
+            finding = question.judge((yield question.request))
             found[SIGN_IN] = AccountFinding(
                 provider, SIGN_IN, AccountState.WORKS, "", "The operator accepts the keys."
             )
@@ -86,11 +86,11 @@ def ask_all(provider: str, questions: Sequence[AccountQuestion]) -> AccountCheck
         except ExchangeFailed as failure:
             if failure.sign_in_status is not None:
                 return (*found.values(), sign_in_finding(provider, failure.sign_in_status))
-            finding = no_answer_finding(provider, each.part)
+            finding = no_answer_finding(provider, question.part)
         if finding is not None and (
-            each.part not in found or finding.state is AccountState.REFUSED
+            question.part not in found or finding.state is AccountState.REFUSED
         ):
-            found[each.part] = finding
+            found[question.part] = finding
     return tuple(found.values())
 
 

@@ -113,9 +113,9 @@ class FloatForecast:
         factor = RECOVERY_FACTOR if was_low else 1.0
         amount, hours = self.latest.amount, self.hours_left
         lacks_money = any(
-            amount.minor < each.minor * factor
-            for each in watch.minimums
-            if each.currency == amount.currency
+            amount.minor < minimum.minor * factor
+            for minimum in watch.minimums
+            if minimum.currency == amount.currency
         )
         return self.latest.is_float and (
             lacks_money or (hours is not None and hours < watch.hours * factor)

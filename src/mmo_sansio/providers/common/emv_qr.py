@@ -117,7 +117,7 @@ def _check_merchant(merchant: QrMerchant) -> None:
         raise QrError("a country has two capital letters")
     if merchant.postal_code is not None and not 0 < len(merchant.postal_code) <= 10:
         raise QrError("a postal code has 1 to 10 characters")
-    if not all(_to_ascii(each) for each in (merchant.name, merchant.city)):
+    if not all(_to_ascii(text) for text in (merchant.name, merchant.city)):
         raise QrError("a merchant has a name and a city")
 
 
@@ -146,7 +146,10 @@ def _to_ascii(text: str) -> str:
     it is."""
     spelled = unicodedata.normalize("NFKD", text.translate(_SPELLINGS))
     return (
-        "".join(each for each in spelled if each.isascii() and each.isprintable()).strip() or text
+        "".join(
+            character for character in spelled if character.isascii() and character.isprintable()
+        ).strip()
+        or text
     )
 
 

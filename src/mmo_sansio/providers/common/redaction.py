@@ -265,20 +265,20 @@ class RedactingProvider:
 
     def _redact_report(self, report: T) -> T:
         changes: dict[str, str] = {}
-        for each in getattr(type(report), "__attrs_attrs__", ()):
-            value = getattr(report, each.name)
-            if type(value) is str and each.name not in (
+        for attribute in getattr(type(report), "__attrs_attrs__", ()):
+            value = getattr(report, attribute.name)
+            if type(value) is str and attribute.name not in (
                 "gateway_reference",
                 "reversal",
                 "provider",
             ):
                 redacted = (
                     self.redact(value)
-                    if each.name in _FREE_TEXT
+                    if attribute.name in _FREE_TEXT
                     else self._redact_long_secrets(value)
                 )
                 if redacted != value:
-                    changes[each.name] = redacted
+                    changes[attribute.name] = redacted
         return evolve(report, **changes) if changes else report  # type: ignore[misc]
 
     def _redact_body(self, body: bytes) -> bytes:
@@ -334,7 +334,9 @@ class RedactingProvider:
 
     def _find_long_secrets(self) -> None:
         every = (*self._secrets, *self._tokens)
-        self._long_secrets = tuple(each for each in every if len(each) >= LONG_SECRET_CHARACTERS)
+        self._long_secrets = tuple(
+            secret for secret in every if len(secret) >= LONG_SECRET_CHARACTERS
+        )
         self._long_octets = tuple(secret.encode() for secret in self._long_secrets)
         self._shortest_octets = min(map(len, self._long_octets), default=0)
 
@@ -342,11 +344,11 @@ class RedactingProvider:
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
     """Yield every text that an adapter or its account leaves out of its repr, which marks it as a
     secret, also each one of several."""
-    for each in getattr(type(instance), "__attrs_attrs__", ()):
-        value = getattr(instance, each.name)
+    for attribute in getattr(type(instance), "__attrs_attrs__", ()):
+        value = getattr(instance, attribute.name)
         for part in value if isinstance(value, tuple | list) else (value,):
             if isinstance(part, str):
-                if not each.repr and part:
+                if not attribute.repr and part:
                     yield part
             elif depth < DEPTH_MAX:
                 yield from find_secrets(part, depth + 1)

@@ -112,7 +112,8 @@ class Rehearsal:
         """Tell whether no real money is behind this host: the operator's sandbox, or this
         machine."""
         return host in (*LOOPBACK_HOSTS, *self.sandbox_hosts) or any(
-            each.endswith(".") and host.startswith(each) for each in self.sandbox_hosts
+            sandbox_host.endswith(".") and host.startswith(sandbox_host)
+            for sandbox_host in self.sandbox_hosts
         )
 
 

@@ -95,8 +95,8 @@ def _replace_in_free_texts(value: Any, free_texts: Collection[str]) -> None:
     """Replace what no store can hold by U+FFFD: an emoji that an operator has cut in two makes no
     plain success unreadable."""
     if isinstance(value, list):
-        for each in value:
-            _replace_in_free_texts(each, free_texts)
+        for element in value:
+            _replace_in_free_texts(element, free_texts)
     elif isinstance(value, dict):
         is_name = str(value.get("Key", "")).endswith(NAMED)
         for name, member in value.items():

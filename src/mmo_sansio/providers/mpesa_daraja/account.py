@@ -106,9 +106,9 @@ class MpesaAccount:
         """The API operators that ask, each with another name or password."""
         differs = self.deposit_initiator.credential != self.initiator.credential
         return [
-            each
-            for each in (self.initiator, *([self.deposit_initiator] if differs else []))
-            if each.name
+            person
+            for person in (self.initiator, *([self.deposit_initiator] if differs else []))
+            if person.name
         ]
 
     @property

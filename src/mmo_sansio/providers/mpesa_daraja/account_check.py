@@ -123,7 +123,9 @@ _REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
 def check_account(provider: str, account: MpesaAccount, *, now: Instant) -> AccountCheck:
     """Ask as each API operator about a receipt, and with the passkey about a prompt, that do not
     exist. What M-Pesa says about an API operator arrives by a callback."""
-    questions = [(each.part, requests.account_check(account, each)) for each in account.operators]
+    questions = [
+        (operator.part, requests.account_check(account, operator)) for operator in account.operators
+    ]
     if account.passkey:
         questions.append(
             ("passkey", requests.push_query(account, requests.IMPOSSIBLE_CHECKOUT, now=now))
@@ -131,8 +133,8 @@ def check_account(provider: str, account: MpesaAccount, *, now: Instant) -> Acco
     found = yield from ask_all(
         provider,
         [
-            AccountQuestion(part, each, partial(_response_finding, provider, part))
-            for part, each in questions
+            AccountQuestion(part, question, partial(_response_finding, provider, part))
+            for part, question in questions
         ],
     )
     return (*found, *_password_findings(provider, account, now=now))
@@ -144,7 +146,7 @@ def read_finding(
     """Return what a callback says about the API operator that has caused it; None when it says
     nothing, or when that has another password now."""
     address = parse_callback_url(request.target, account.signing_key)
-    parts = {each.credential: each.part for each in account.operators}
+    parts = {operator.credential: operator.part for operator in account.operators}
     if address is None or address.credential not in parts:
         return None
     try:

@@ -180,7 +180,9 @@ class DarajaProvider:
             QR_PAYIN: account.merchant_name,
             PUSH: account.shortcode,
         }
-        return MappingProxyType({key: each for key, each in OPERATIONS.items() if has[key]})
+        return MappingProxyType(
+            {key: operation for key, operation in OPERATIONS.items() if has[key]}
+        )
 
     def amount_decimals(self, currency: str) -> int:
         """Return 0: M-Pesa takes whole shillings."""
@@ -348,16 +350,16 @@ class DarajaProvider:
         operators = self.account.operators
         return next(
             (
-                each.credential
-                for each in operators
-                if each.security_credential.encode() in request.body
+                operator.credential
+                for operator in operators
+                if operator.security_credential.encode() in request.body
             ),
             "",
         )
 
     def uses_credential(self, credential: str) -> bool:
         """Tell whether this is the digest of an API operator of the account."""
-        return any(each.credential == credential for each in self.account.operators)
+        return any(operator.credential == credential for operator in self.account.operators)
 
     def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
         """Return what the answer to a submission says about what is the same in each."""
@@ -612,7 +614,7 @@ def list_payments(
     for _ in range(PAGES_MAX):
         rows = _parse_page((yield pull_query(account, begin, end, offset=offset)))
         known, offset = len(listed), offset + len(rows)
-        listed |= {json.dumps(each): _parse_row(provider, account, each) for each in rows}
+        listed |= {json.dumps(row): _parse_row(provider, account, row) for row in rows}
         if len(listed) == known:
             return tuple(listed.values())
     more = UnmatchedNotified(
@@ -637,7 +639,7 @@ def _parse_page(answer: HttpResponse) -> list[Any]:
         raise ExchangeFailed(
             f"Daraja answered {answer.status} {error} instead of a list.", may_have_arrived=True
         )
-    return [row for each in rows for row in (each if isinstance(each, list) else [each])]
+    return [row for entry in rows for row in (entry if isinstance(entry, list) else [entry])]
 
 
 def _parse_row(provider: str, account: MpesaAccount, row: Any) -> DepositReport | UnmatchedNotified:

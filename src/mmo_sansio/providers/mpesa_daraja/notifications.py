@@ -113,7 +113,8 @@ def _balance_report(provider: str, address: CallbackContext, request: HttpReques
     try:
         text = results.parse_result(request.body).parameters.get("AccountBalance", "")
         rows = {
-            name.strip(): values for name, *values in (each.split("|") for each in text.split("&"))
+            name.strip(): values
+            for name, *values in (member.split("|") for member in text.split("&"))
         }
         currency, available, *_ = rows[UTILITY_ACCOUNT]
         amount = parse_balance(available, currency)

@@ -135,11 +135,11 @@ def _values_by_name(
     found = _object_member(document, outer).get(inner, [])
     items = found if isinstance(found, list) else [found]
     named = {}
-    for each in items:
-        if not isinstance(each, dict):
+    for item in items:
+        if not isinstance(item, dict):
             raise ValueError(f"{inner} holds a value that is no object")
-        value = each.get("Value")
-        name = _required_text(each, key).replace(" ", "")
+        value = item.get("Value")
+        name = _required_text(item, key).replace(" ", "")
         named[name] = str(value).strip() if isinstance(value, str) else ""
     return named
 

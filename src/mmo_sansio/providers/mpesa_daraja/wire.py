@@ -96,7 +96,7 @@ def whole_shillings(amount: Money) -> int | None:
 def format_msisdn(msisdn: str) -> str | None:
     """Return a number as `2547XXXXXXXX`, from that or from `+2547…`, `07…` or `01…`; None when it
     is not a Kenyan mobile number."""
-    digits = "".join(each for each in msisdn if each not in " -+()")
+    digits = "".join(character for character in msisdn if character not in " -+()")
     if digits.startswith("0"):
         digits = f"254{digits[1:]}"
     return digits if _MSISDN.fullmatch(digits) else None

@@ -111,7 +111,9 @@ class MtnAccount:
 
     @property
     def products(self) -> Mapping[str, MtnProduct]:
-        return {each.name: each for each in (self.collection, self.disbursement) if each}
+        return {
+            product.name: product for product in (self.collection, self.disbursement) if product
+        }
 
 
 def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
@@ -151,7 +153,7 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
 
 def _read_product(options: Options, name: str) -> MtnProduct | None:
     """Return the product if any of its keys is set; then all of them must be set."""
-    keys = [f"{name}_{each}" for each in ("subscription_key", "api_user", "api_key")]
+    keys = [f"{name}_{part}" for part in ("subscription_key", "api_user", "api_key")]
     values = [options.optional_text(key) for key in keys]
     if values == [None, None, None]:
         return None

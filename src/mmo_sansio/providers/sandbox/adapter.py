@@ -160,7 +160,10 @@ class SandboxProvider:
             )
             amounts = [parse_balance(text, currency) for currency, text in document.items()]
             return BalanceReport(
-                [AccountBalance(self.name, each.currency, each, now.time, True) for each in amounts]
+                [
+                    AccountBalance(self.name, amount.currency, amount, now.time, True)
+                    for amount in amounts
+                ]
             )
         return BalanceReport()
 

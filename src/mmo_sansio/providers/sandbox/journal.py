@@ -88,7 +88,7 @@ _KINDS: Final[Mapping[str, type[SandboxJournalEntry]]] = MappingProxyType(
 
 
 def format_entry(entry: SandboxJournalEntry) -> bytes:
-    [kind] = [name for name, each in _KINDS.items() if each is type(entry)]
+    [kind] = [name for name, kind_type in _KINDS.items() if kind_type is type(entry)]
     return to_json({"entry": kind, **to_plain(entry)}) + b"\n"
 
 

@@ -142,21 +142,21 @@ SCENARIOS: tuple[Scenario, ...] = (
 """The table of the sandbox, row for row."""
 
 SCENARIOS_BY_NAME: Mapping[str, Scenario] = MappingProxyType(
-    {each.name: each for each in SCENARIOS}
+    {scenario.name: scenario for scenario in SCENARIOS}
 )
 """The names that the header may have; any other is rejected with the request."""
 
 SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
-    {each.digits: each for each in SCENARIOS if each.digits is not None}
+    {scenario.digits: scenario for scenario in SCENARIOS if scenario.digits is not None}
 )
 
 
 SCENARIO_TEXTS: Mapping[str, str] = MappingProxyType(
     {
-        each.name: f"{each.description} (a number that ends in {each.digits})"
-        if each.digits
-        else each.description
-        for each in SCENARIOS
+        scenario.name: f"{scenario.description} (a number that ends in {scenario.digits})"
+        if scenario.digits
+        else scenario.description
+        for scenario in SCENARIOS
     }
 )
 """What happens in each scenario and which number selects it, by its name; `code` is marked."""

@@ -119,12 +119,14 @@ class SimulatedOperator:
             return self._answer_poll(reference, now=now)
         if request.method == "GET" and request.target == _BALANCES_TARGET:
             opening = {
-                each: OPENING_BALANCE * 10 ** decimals_of(each) for each in sorted(self._received)
+                currency: OPENING_BALANCE * 10 ** decimals_of(currency)
+                for currency in sorted(self._received)
             }
             balances = (
-                Money(units + self._received[each], each) for each, units in opening.items()
+                Money(units + self._received[currency], currency)
+                for currency, units in opening.items()
             )
-            return _json_response(200, {each.currency: each.text for each in balances})
+            return _json_response(200, {balance.currency: balance.text for balance in balances})
         if request.method == "GET" and request.target.startswith(_SUBSCRIBERS_TARGET):
             return _answer_subscriber(request.target[len(_SUBSCRIBERS_TARGET) :])
         if request.method == "POST" and request.target == _REVERSALS_TARGET:
@@ -186,7 +188,7 @@ class SimulatedOperator:
     def prompts(self) -> tuple[journal.SandboxSubmission, ...]:
         """Return the payments that wait for a user, the oldest first, as the virtual phone shows
         them."""
-        return tuple(each.submitted for each in self._prompts.values())
+        return tuple(prompt.submitted for prompt in self._prompts.values())
 
     def take_entries(self) -> tuple[journal.SandboxJournalEntry, ...]:
         taken, self._entries = tuple(self._entries), []
@@ -235,11 +237,11 @@ class SimulatedOperator:
         payment = self._payments.get(reference)
         paid = payment.results[0].final if payment is not None and payment.results else None
         others = [
-            each
-            for each in self._reversals.values()
-            if each.reference == reference and each.failure is None
+            reversal
+            for reversal in self._reversals.values()
+            if reversal.reference == reference and reversal.failure is None
         ]
-        moved_back = sum(each.amount.minor for each in others)
+        moved_back = sum(other.amount.minor for other in others)
         if (
             paid is None
             or paid.currency != asked.amount.currency

@@ -173,8 +173,8 @@ class SimulatedAirtelWallets:
     def balances(self) -> list[Mapping[str, str]]:
         """Return every wallet with its balance."""
         return [
-            account_row(each.number, Money(each.balance_minor, self.currency))
-            for each in self._wallets.values()
+            account_row(wallet.number, Money(wallet.balance_minor, self.currency))
+            for wallet in self._wallets.values()
         ]
 
     def _code_suffix(self, payment: SimulatedAirtelPayment) -> str:

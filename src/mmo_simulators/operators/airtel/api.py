@@ -116,13 +116,13 @@ class AirtelSimulator:
         """Return the callbacks to send now; each is returned once."""
         self._complete_due(now)
         url, key = self.market.callback_url, self.market.callback_key
-        payments = [each for _, each in self._pending_callbacks.take_due(now=now)]
+        payments = [payment for _, payment in self._pending_callbacks.take_due(now=now)]
         if url is None:
             return ()
-        for each in payments:
-            each.callback_count += 1
+        for payment in payments:
+            payment.callback_count += 1
         names_code = self.market.names_codes
-        return [build_callback(each, url, key, names_code=names_code) for each in payments]
+        return [build_callback(payment, url, key, names_code=names_code) for payment in payments]
 
     def next_due_at(self) -> Instant | None:
         """Return when the next result or callback is due."""
@@ -138,8 +138,8 @@ class AirtelSimulator:
         the portal's settings as well: `callback_url` and `callback_key`, and what markets do
         differently: `ambiguous_status`, `has_short_codes`, `names_codes` and
         `failed_enquiries_succeed` of `SimulatedAirtelMarket`. Raises ValueError."""
-        for each in accounts:
-            wallet = dict(each)
+        for account in accounts:
+            wallet = dict(account)
             if wallet.get("account") == COLLECTION:
                 self._apply_portal_settings(wallet)
             self.wallets.open(wallet)
@@ -150,20 +150,28 @@ class AirtelSimulator:
             "accounts": self.wallets.balances(),
             "payments": [
                 payment_row(
-                    each.kind,
-                    each.id,
-                    each.receipt,
-                    each.number,
-                    each.amount,
-                    "success" if each.is_paid else each.result,
-                    each.callback_count,
+                    payment.kind,
+                    payment.id,
+                    payment.receipt,
+                    payment.number,
+                    payment.amount,
+                    "success" if payment.is_paid else payment.result,
+                    payment.callback_count,
                 )
-                for each in self._payments.values()
+                for payment in self._payments.values()
             ]
             + [
-                payment_row("refund", each.id, each.receipt, each.number, each.amount, "success", 0)
-                for each in self._payments.values()
-                if each.is_refunded
+                payment_row(
+                    "refund",
+                    payment.id,
+                    payment.receipt,
+                    payment.number,
+                    payment.amount,
+                    "success",
+                    0,
+                )
+                for payment in self._payments.values()
+                if payment.is_refunded
             ],
         }
 
@@ -229,8 +237,8 @@ class AirtelSimulator:
         subscriber = required_object(document, "subscriber")
         transaction = required_object(document, "transaction")
         check_reference(document)
-        for each in (subscriber, transaction):
-            check_country_and_currency(each, self.market)
+        for part in (subscriber, transaction):
+            check_country_and_currency(part, self.market)
         payment = self._accept_payment(COLLECTION, transaction, subscriber, call)
         span = find_fault(EndAfter, call.faults)
         delay = PROMPT_ANSWER_DELAY if span is None else span.span
@@ -274,7 +282,9 @@ class AirtelSimulator:
         receipt = parse_id(
             required_object(parse_document(call.request), "transaction"), "airtel_money_id"
         )
-        payment = next((each for each in self._payments.values() if each.receipt == receipt), None)
+        payment = next(
+            (payment for payment in self._payments.values() if payment.receipt == receipt), None
+        )
         if payment is None or payment.kind != COLLECTION:
             raise AirtelRequestRejected(
                 CODE_PREFIXES[COLLECTION] + NOT_FOUND, "Transaction Not Found"

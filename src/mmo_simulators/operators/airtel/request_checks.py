@@ -216,7 +216,7 @@ def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> Non
     decrypted = (
         _rsa_decrypt(encrypted.encode(), market, padding) for padding in market.pin_paddings
     )
-    pins = [each for each in decrypted if each is not None and _PIN_PATTERN.fullmatch(each)]
+    pins = [pin for pin in decrypted if pin is not None and _PIN_PATTERN.fullmatch(pin)]
     if not pins:
         raise AirtelRequestRejected("ROUTER116", "The PIN can't be decrypted")
     if pins[0] != market.pin.encode():
@@ -251,7 +251,7 @@ def _rsa_decrypt(
 
 def _decrypt_signature(signature: bytes, key_and_vector: bytes) -> bytes | None:
     try:
-        key, vector = (base64.b64decode(each) for each in key_and_vector.split(b":"))
+        key, vector = (base64.b64decode(part) for part in key_and_vector.split(b":"))
         encrypted = base64.b64decode(signature, validate=True)
         decryptor = Cipher(AES(key), CBC(vector)).decryptor()
         unpadder = PKCS7(AES.block_size).unpadder()

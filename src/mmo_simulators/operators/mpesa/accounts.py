@@ -213,47 +213,47 @@ class SimulatedMpesaAccounts:
         self, *, conversation_id: str = "", originator_id: str = "", receipt: str = ""
     ) -> SimulatedMpesaPayment | None:
         """Return the payment with one of these ids, or None."""
-        for each in self.payments:
+        for payment in self.payments:
             if (
-                (conversation_id and each.conversation_id == conversation_id)
-                or (originator_id and each.originator_id == originator_id)
-                or (receipt and each.receipt == receipt)
+                (conversation_id and payment.conversation_id == conversation_id)
+                or (originator_id and payment.originator_id == originator_id)
+                or (receipt and payment.receipt == receipt)
             ):
-                return each
+                return payment
         return None
 
     def find_received(self, shortcode: str, *, since: Instant) -> Sequence[SimulatedMpesaPayment]:
         """Return what customers have paid to this shortcode since then, in the order of time."""
         paid = [
-            each
-            for each in self.payments
-            if each.result == "0" and each.kind in ("stk_push", "c2b")
+            payment
+            for payment in self.payments
+            if payment.result == "0" and payment.kind in ("stk_push", "c2b")
         ]
         timed = [
-            (each.ended_at, each)
-            for each in paid
-            if each.ended_at is not None and each.payee == shortcode
+            (payment.ended_at, payment)
+            for payment in paid
+            if payment.ended_at is not None and payment.payee == shortcode
         ]
-        return [each for at, each in sorted(timed, key=lambda row: row[0]) if at >= since]
+        return [row for at, row in sorted(timed, key=lambda row: row[0]) if at >= since]
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return everything as JSON."""
         return {
             "accounts": [
-                account_row(each.id, Money(each.balance_minor, "KES"))
-                for each in self.accounts.values()
+                account_row(account.id, Money(account.balance_minor, "KES"))
+                for account in self.accounts.values()
             ],
             "payments": [
                 payment_row(
-                    each.kind,
-                    each.reference,
-                    each.receipt,
-                    each.payee if each.kind in _PAID_OUT else each.payer,
-                    Money(each.amount_minor, "KES"),
-                    "success" if each.result == "0" else each.result,
-                    each.callback_count,
+                    payment.kind,
+                    payment.reference,
+                    payment.receipt,
+                    payment.payee if payment.kind in _PAID_OUT else payment.payer,
+                    Money(payment.amount_minor, "KES"),
+                    "success" if payment.result == "0" else payment.result,
+                    payment.callback_count,
                 )
-                for each in self.payments
+                for payment in self.payments
             ],
         }
 
@@ -261,7 +261,9 @@ class SimulatedMpesaAccounts:
 _PAID_OUT: Final = ("b2c", "b2b", "reversal")
 """The kinds of payments that the book shows with the payee's account."""
 
-_SETTABLE_FIELDS: Final = frozenset(each.name for each in fields(SimulatedMpesaAccount)) - {
+_SETTABLE_FIELDS: Final = frozenset(
+    attribute.name for attribute in fields(SimulatedMpesaAccount)
+) - {
     *(
         "id",
         "balance_minor",

@@ -123,8 +123,8 @@ class MpesaSimulator:
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
         """Open or change accounts; see `SimulatedMpesaAccounts.open_account`."""
-        for each in accounts:
-            self._accounts.open_account(each)
+        for account in accounts:
+            self._accounts.open_account(account)
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return all accounts and payments."""
@@ -205,8 +205,8 @@ class MpesaSimulator:
         )
         if person is None or payer is None:
             raise invalid_field("PhoneNumber" if person is None else "PartyA")
-        pushes = [each for each in self._accounts.payments if each.kind == "stk_push"]
-        if any(each.payer == payer.id and each.result is None for each in pushes):
+        pushes = [payment for payment in self._accounts.payments if payment.kind == "stk_push"]
+        if any(push.payer == payer.id and push.result is None for push in pushes):
             message = "Unable to lock subscriber, a transaction is already in process for the"
             raise MpesaRequestRejected(500, "500.001.1001", f"{message} current subscriber")
         payment = self._schedule.accept_payment(

@@ -139,18 +139,20 @@ def pull_response(
     nested twice."""
     rows = [
         {
-            "transactionId": each.receipt,
-            "trxDate": to_datetime(each.ended_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "msisdn": int(each.payer[3:]),
+            "transactionId": value.receipt,
+            "trxDate": to_datetime(value.ended_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "msisdn": int(value.payer[3:]),
             "sender": "MPESA",
-            "transactiontype": "c2b-buy-goods-debit" if each.is_for_goods else "c2b-pay-bill-debit",
-            "billreference": each.reference,
-            "amount": Money(each.amount_minor, "KES").text,
+            "transactiontype": "c2b-buy-goods-debit"
+            if value.is_for_goods
+            else "c2b-pay-bill-debit",
+            "billreference": value.reference,
+            "amount": Money(value.amount_minor, "KES").text,
             "organizationname": payee.name,
         }
-        for each in received
-        if each.ended_at is not None
-        and form["StartDate"] <= spaced_timestamp(each.ended_at) <= form["EndDate"]
+        for value in received
+        if value.ended_at is not None
+        and form["StartDate"] <= spaced_timestamp(value.ended_at) <= form["EndDate"]
     ]
     begin = int(form["OffSetValue"])
     page = rows[begin : begin + PULL_PAGE_ROWS]

@@ -148,9 +148,9 @@ class SimulatedMtnAccounts:
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now."""
-        requests = [each for _, each in self._pending_callbacks.take_due(now=now)]
-        for each in requests:
-            self._callback_payments[each].callback_count += 1
+        requests = [request for _, request in self._pending_callbacks.take_due(now=now)]
+        for request in requests:
+            self._callback_payments[request].callback_count += 1
         return requests
 
     def next_due_at(self) -> Instant | None:
@@ -186,15 +186,15 @@ class SimulatedMtnAccounts:
             ],
             "payments": [
                 payment_row(
-                    each.kind.name,
-                    each.document["externalId"],
-                    each.receipt,
-                    each.party,
-                    each.amount,
-                    "success" if each.result == SUCCESSFUL else each.result,
-                    each.callback_count,
+                    payment.kind.name,
+                    payment.document["externalId"],
+                    payment.receipt,
+                    payment.party,
+                    payment.amount,
+                    "success" if payment.result == SUCCESSFUL else payment.result,
+                    payment.callback_count,
                 )
-                for each in self._payments.values()
+                for payment in self._payments.values()
             ],
         }
 

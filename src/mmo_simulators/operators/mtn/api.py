@@ -135,13 +135,13 @@ class MtnSimulator:
         """Open `{"account": "46733123999", "balance": "100.00"}`; `collection`, `disbursement` and
         `remittance` are the merchant's accounts. `{"account": "numbers", "as_seen": true}` switches
         `SimulatedMtnAccounts.numbers_as_seen`."""
-        for each in accounts:
-            if each.get("account") == "numbers":
-                if not isinstance(each.get("as_seen"), bool):
+        for simulated in accounts:
+            if simulated.get("account") == "numbers":
+                if not isinstance(simulated.get("as_seen"), bool):
                     raise ValueError("as_seen must be true or false")
-                self.accounts.numbers_as_seen = each["as_seen"]
+                self.accounts.numbers_as_seen = simulated["as_seen"]
                 continue
-            account, balance = each.get("account"), each.get("balance")
+            account, balance = simulated.get("account"), simulated.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
                 raise ValueError("account and balance must be text")
             self.accounts.open_account(account, balance)
@@ -254,7 +254,9 @@ class MtnSimulator:
 
     def _check_subscription(self, request: HttpRequest, products: Iterable[str]) -> None:
         key = get_header(request, "Ocp-Apim-Subscription-Key") or ""
-        if not any(_is_equal_constant_time(self.subscription_keys[each], key) for each in products):
+        if not any(
+            _is_equal_constant_time(self.subscription_keys[product], key) for product in products
+        ):
             raise unauthorized("Access denied due to invalid subscription key")
 
     def _check_token(self, call: SimulatedCall) -> str:

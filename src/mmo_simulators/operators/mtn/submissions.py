@@ -44,8 +44,8 @@ REFUNDED: Final = "referenceIdToRefund"
 
 KINDS: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
     {
-        each.name: each
-        for each in (
+        check.name: check
+        for check in (
             SubmissionKind(
                 "requesttopay", "collection", "requesttopay", ("v1_0",), "payer", is_payin=True
             ),
@@ -68,13 +68,13 @@ KINDS: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
 )
 """By name."""
 
-PRODUCTS: Final = tuple(dict.fromkeys(each.product for each in KINDS.values()))
+PRODUCTS: Final = tuple(dict.fromkeys(kind.product for kind in KINDS.values()))
 
 KINDS_BY_PATH: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
     {
-        f"/{each.product}/{version}/{each.segment}": each
-        for each in KINDS.values()
-        for version in each.versions
+        f"/{kind.product}/{version}/{kind.segment}": kind
+        for kind in KINDS.values()
+        for version in kind.versions
     }
 )
 """By the path of the submission; its state is below the one of version 1."""

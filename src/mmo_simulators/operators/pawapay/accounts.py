@@ -111,7 +111,7 @@ class SimulatedPawapayAccounts:
     def open_wallet(self, wallet: str, balance: str) -> None:
         """Open a wallet, or change it. Raises ValueError for an invalid name or balance."""
         holder, _, currency = wallet.partition("/")
-        if not holder or currency not in {each for _, each in WALLETS}:
+        if not holder or currency not in {wallet_currency for _, wallet_currency in WALLETS}:
             raise ValueError("account must be a country or a number, and a currency: ZMB/ZMW")
         self._balances[wallet] = to_money(parse_number(balance), currency)
 
@@ -140,9 +140,9 @@ class SimulatedPawapayAccounts:
 
     def refunds_of(self, deposit: SimulatedPawapayPayment) -> Iterator[SimulatedPawapayPayment]:
         """Yield the refunds of a deposit that have not failed."""
-        for each in self.payments.values():
-            if each.refunded is deposit and each.result in (None, COMPLETED):
-                yield each
+        for payment in self.payments.values():
+            if payment.refunded is deposit and payment.result in (None, COMPLETED):
+                yield payment
 
     def accept(
         self, payment: SimulatedPawapayPayment, faults: Sequence[Fault], *, now: Instant
@@ -214,27 +214,27 @@ class SimulatedPawapayAccounts:
             ],
             "payments": [
                 payment_row(
-                    each.operation.lower(),
-                    each.document.get("clientReferenceId", each.id),
-                    each.receipt,
-                    each.msisdn,
-                    each.amount,
-                    "success" if each.result == COMPLETED else each.result,
-                    each.callback_count,
+                    payment.operation.lower(),
+                    payment.document.get("clientReferenceId", payment.id),
+                    payment.receipt,
+                    payment.msisdn,
+                    payment.amount,
+                    "success" if payment.result == COMPLETED else payment.result,
+                    payment.callback_count,
                 )
-                for each in self.payments.values()
+                for payment in self.payments.values()
             ],
         }
 
     def _process(self, payments: Sequence[SimulatedPawapayPayment], *, now: Instant) -> None:
         """Enqueue the payments whose provider does not process them yet, and let the others
         begin."""
-        for each in payments:
-            each.is_enqueued = self.status_of(each.provider, each.operation) != OPERATIONAL
-            takes = each.takes if each.page_url is None else PAGE_LASTS
-            if not each.is_enqueued and takes is not None:
-                self._schedule_result(each, at=later(now, takes))
-        self._enqueued = [each for each in payments if each.is_enqueued]
+        for payment in payments:
+            payment.is_enqueued = self.status_of(payment.provider, payment.operation) != OPERATIONAL
+            takes = payment.takes if payment.page_url is None else PAGE_LASTS
+            if not payment.is_enqueued and takes is not None:
+                self._schedule_result(payment, at=later(now, takes))
+        self._enqueued = [payment for payment in payments if payment.is_enqueued]
 
     def _schedule_result(self, payment: SimulatedPawapayPayment, *, at: Instant) -> None:
         """Schedule the result of a payment, in the place of any that was scheduled before."""
@@ -286,8 +286,8 @@ def payment_document(payment: SimulatedPawapayPayment, result: str | None) -> di
         document["failureReason"] = {"failureCode": result, "failureMessage": words}
     if "metadata" in payment.document:
         fields = [
-            each.items() - {("isPII", True), ("isPII", False)}
-            for each in payment.document["metadata"]
+            entry.items() - {("isPII", True), ("isPII", False)}
+            for entry in payment.document["metadata"]
         ]
-        document["metadata"] = dict(field for each in fields for field in each)
+        document["metadata"] = dict(field for entry in fields for field in entry)
     return document

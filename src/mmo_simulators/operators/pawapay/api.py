@@ -141,8 +141,8 @@ class PawapaySimulator:
         dashboard, `{"account": "merchant", "callback_url", "signs_callbacks", "request_key"}`, and
         set what a provider can process, `{"account": "MTN_MOMO_ZMB", "DEPOSIT": "CLOSED"}`. Raises
         ValueError."""
-        for each in accounts:
-            match dict(each):
+        for account in accounts:
+            match dict(account):
                 case {"account": "merchant", **settings} if settings.keys() <= _SETTINGS:
                     self._apply_settings(**settings)
                 case {"account": str(provider), **states} if provider in PROVIDERS:
@@ -264,12 +264,12 @@ class PawapaySimulator:
         if deposit.result != COMPLETED:
             raise Rejected("INVALID_STATE", "Only a completed deposit can be refunded.")
         refunds = list(self.accounts.refunds_of(deposit))
-        if any(each.result is None for each in refunds):
+        if any(refund.result is None for refund in refunds):
             raise Rejected(
                 "REFUND_IN_PROGRESS", "Another refund of this deposit is being processed."
             )
         left = Money(
-            deposit.amount.minor - sum(each.amount.minor for each in refunds),
+            deposit.amount.minor - sum(refund.amount.minor for refund in refunds),
             deposit.amount.currency,
         )
         if left.minor == 0:
@@ -310,15 +310,21 @@ class PawapaySimulator:
                     "currency": currency,
                     "displayName": currency,
                     "operationTypes": {
-                        each: {
-                            **(_authorisation(provider) if each is OperationType.DEPOSIT else {}),
+                        asked_operation: {
+                            **(
+                                _authorisation(provider)
+                                if asked_operation is OperationType.DEPOSIT
+                                else {}
+                            ),
                             "minAmount": least,
                             "maxAmount": greatest,
-                            "decimalsInAmount": "TWO_PLACES" if provider.decimals(each) else "NONE",
-                            "status": self.accounts.status_of(provider, each),
+                            "decimalsInAmount": "TWO_PLACES"
+                            if provider.decimals(asked_operation)
+                            else "NONE",
+                            "status": self.accounts.status_of(provider, asked_operation),
                             "callbackUrl": self.callback_url,
                         }
-                        for each in _asked_operations(call)
+                        for asked_operation in _asked_operations(call)
                     },
                 }
                 for currency, (least, greatest) in country.limits.items()
@@ -330,8 +336,8 @@ class PawapaySimulator:
             }
 
         countries = [
-            {**each, "displayName": {"en": country.name}, "prefix": country.prefix}
-            for country, each in _described(call, describe)
+            {**described, "displayName": {"en": country.name}, "prefix": country.prefix}
+            for country, described in _described(call, describe)
         ]
         document = {
             "companyName": COMPANY,
@@ -343,15 +349,16 @@ class PawapaySimulator:
     def _availability(self, call: SimulatedCall) -> HttpResponse:
         def describe(_: SimulatedCountry, provider: SimulatedProvider) -> dict[str, Any]:
             states = [
-                (each, self.accounts.status_of(provider, each)) for each in _asked_operations(call)
+                (asked_operation, self.accounts.status_of(provider, asked_operation))
+                for asked_operation in _asked_operations(call)
             ]
             return {
                 "operationTypes": [
-                    {"operationType": each, "status": status} for each, status in states
+                    {"operationType": operation, "status": status} for operation, status in states
                 ]
             }
 
-        return json_response(200, [each for _, each in _described(call, describe)])
+        return json_response(200, [described for _, described in _described(call, describe)])
 
     def _wallet_balances(self, call: SimulatedCall) -> HttpResponse:
         asked = [
@@ -364,8 +371,8 @@ class PawapaySimulator:
             for code, currency in asked
         ]
         balances = [
-            dict(zip(("country", "balance", "currency", "provider"), each, strict=True))
-            for each in texts
+            dict(zip(("country", "balance", "currency", "provider"), text, strict=True))
+            for text in texts
         ]
         return json_response(200, {"balances": balances})
 
@@ -438,7 +445,7 @@ def _submitted_id(request: HttpRequest) -> dict[str, str]:
     )
 
 
-_OPERATIONS: Final = {f"/v2/{each.lower()}s": each for each in OperationType}
+_OPERATIONS: Final = {f"/v2/{operation.lower()}s": operation for operation in OperationType}
 
 
 def _asked(call: SimulatedCall, name: str) -> str | None:
@@ -446,11 +453,15 @@ def _asked(call: SimulatedCall, name: str) -> str | None:
 
 
 def _asked_countries(call: SimulatedCall) -> Sequence[SimulatedCountry]:
-    return [each for each in COUNTRIES if _asked(call, "country") in (None, each.code)]
+    return [country for country in COUNTRIES if _asked(call, "country") in (None, country.code)]
 
 
 def _asked_operations(call: SimulatedCall) -> Sequence[OperationType]:
-    return [each for each in OperationType if _asked(call, "operationType") in (None, each)]
+    return [
+        operation
+        for operation in OperationType
+        if _asked(call, "operationType") in (None, operation)
+    ]
 
 
 def _described(
@@ -459,7 +470,8 @@ def _described(
     """Yield the countries that are asked for, each with its document and those of its providers."""
     for country in _asked_countries(call):
         providers = [
-            {"provider": each.code, **describe(country, each)} for each in country.providers
+            {"provider": provider.code, **describe(country, provider)}
+            for provider in country.providers
         ]
         yield country, {"country": country.code, "providers": providers}
 
@@ -477,12 +489,12 @@ def _status_of(operation: OperationType) -> PawapayHandler:
 
 ROUTES: Final[tuple[SimulatedRoute[PawapayHandler], ...]] = (
     *(
-        SimulatedRoute(each.lower(), "POST", path, _submission_of(each))
-        for path, each in _OPERATIONS.items()
+        SimulatedRoute(operation.lower(), "POST", path, _submission_of(operation))
+        for path, operation in _OPERATIONS.items()
     ),
     *(
-        SimulatedRoute("ask", "GET", f"{path}/{{id}}", _status_of(each))
-        for path, each in _OPERATIONS.items()
+        SimulatedRoute("ask", "GET", f"{path}/{{id}}", _status_of(operation))
+        for path, operation in _OPERATIONS.items()
     ),
     SimulatedRoute("account", "GET", "/v2/active-conf", PawapaySimulator._active_configuration),
     SimulatedRoute("predict", "POST", "/v2/predict-provider", PawapaySimulator._predict_provider),

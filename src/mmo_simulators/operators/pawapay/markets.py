@@ -89,8 +89,8 @@ class SimulatedProvider:
             OperationType.PAYOUT: self.payout_endings,
         }
         return {
-            f"{self.numbers}{each}": _FAILURES_BY_ENDING[each]
-            for each in endings.get(operation, "").split()
+            f"{self.numbers}{ending}": _FAILURES_BY_ENDING[ending]
+            for ending in endings.get(operation, "").split()
         }
 
 
@@ -161,7 +161,7 @@ COUNTRIES: Final = (
 takes decimals."""
 
 PROVIDERS: Final[Mapping[str, tuple[SimulatedCountry, SimulatedProvider]]] = MappingProxyType(
-    {each.code: (country, each) for country in COUNTRIES for each in country.providers}
+    {provider.code: (country, provider) for country in COUNTRIES for provider in country.providers}
 )
 """Each provider with its country, by its code."""
 

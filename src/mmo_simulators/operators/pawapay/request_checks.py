@@ -86,7 +86,7 @@ def parse_submission(request: HttpRequest, operation: OperationType) -> dict[str
         document = parse_json_object(request.body)
     except ValueError:
         raise Rejected("INVALID_INPUT", "We are unable to parse the body of the request.") from None
-    required, optional = (each.split() for each in _MEMBERS[operation])
+    required, optional = (member.split() for member in _MEMBERS[operation])
     for name in required:
         if name not in document:
             raise Rejected("MISSING_PARAMETER", f"The parameter '{name}' is missing.")

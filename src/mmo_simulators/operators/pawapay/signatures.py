@@ -78,7 +78,7 @@ def check_request_signature(
         _match(_INPUT, request, "signature-input"),
         _match(_SIGNATURE, request, "signature"),
     )
-    parameters, components = found[1], tuple(each.strip('"') for each in found[2].split())
+    parameters, components = found[1], tuple(component.strip('"') for component in found[2].split())
     if not _REQUIRED.issubset(components):
         raise ValueError(f"the signature must cover {', '.join(sorted(_REQUIRED))}")
     times = dict(re.findall(r";(created|expires)=([0-9]+)", found[3]))
@@ -112,7 +112,7 @@ def _match(pattern: re.Pattern[str], request: HttpRequest, name: str) -> re.Matc
 def _base(request: HttpRequest, components: tuple[str, ...], parameters: str) -> bytes:
     """Return the signature base (RFC 9421 section 2.5). Raises ValueError for a component that is
     not there."""
-    lines = [f'"{each}": {_component(request, each)}' for each in components]
+    lines = [f'"{component}": {_component(request, component)}' for component in components]
     return "\n".join([*lines, f'"@signature-params": {parameters}']).encode()
 
 

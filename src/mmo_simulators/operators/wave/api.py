@@ -264,7 +264,7 @@ class WaveSimulator:
         return _not_found("checkout-session")
 
     def _search_sessions(self, call: SimulatedCall) -> HttpResponse:
-        return _search(call, [each.describe() for each in self.wallets.sessions.values()])
+        return _search(call, [session.describe() for session in self.wallets.sessions.values()])
 
     def _expire(self, call: SimulatedCall) -> HttpResponse:
         session = self._session_named(call)
@@ -328,7 +328,7 @@ class WaveSimulator:
         return _not_found("payout") if payout is None else json_response(200, payout.describe())
 
     def _search_payouts(self, call: SimulatedCall) -> HttpResponse:
-        return _search(call, [each.describe() for each in self.wallets.payouts.values()])
+        return _search(call, [payout.describe() for payout in self.wallets.payouts.values()])
 
     def _reverse(self, call: SimulatedCall) -> HttpResponse:
         payout = self.wallets.payouts.get(call.segments["id"])
@@ -416,7 +416,7 @@ def _search(call: SimulatedCall, documents: Sequence[Mapping[str, Any]]) -> Http
     if asked is None:
         detail = {"loc": ["client_reference"], "msg": "field required"}
         raise rejected(400, "request-validation-error", "Request invalid", detail)
-    found = [each for each in documents if each["client_reference"] == asked]
+    found = [document for document in documents if document["client_reference"] == asked]
     return json_response(200, {"result": found})
 
 

@@ -18,7 +18,7 @@ LIFETIME: Final = Span(5 * MINUTE)
 def sign(body: bytes, secrets: Sequence[str], *, now: Instant) -> bytes:
     """Return the header's value with a signature by each secret."""
     time = b"%d" % (now // SECOND)
-    return b",".join([b"t=" + time, *(b"v1=" + _digest(each, time, body) for each in secrets)])
+    return b",".join([b"t=" + time, *(b"v1=" + _digest(secret, time, body) for secret in secrets)])
 
 
 def check_signature(request: HttpRequest, secret: str, *, now: Instant) -> None:

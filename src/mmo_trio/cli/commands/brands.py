@@ -96,10 +96,10 @@ def apply_(
     plan = target.with_store(make_plan, create=not dry_run)
     _print_plan(plan)
     changes: dict[str, Any] = {
-        "added": [each.id for each in plan.added],
-        "changed": [each.id for each in plan.changed],
+        "added": [brand.id for brand in plan.added],
+        "changed": [change.id for change in plan.changed],
         "removed": list(plan.removed),
-        "differences": [asdict(each) for each in plan.differences],
+        "differences": [asdict(difference) for difference in plan.differences],
     }
     unchanged = {"unchanged": list(plan.unchanged)}
     if dry_run:
@@ -134,22 +134,22 @@ def list_(target: CommandTarget, as_json: bool) -> None:
         return await store.admin.brands(), await store.admin.brand_holds()
 
     records, holds = target.with_store(read)
-    held = {each.brand: each for each in holds}
+    held = {hold.brand: hold for hold in holds}
     if as_json:
-        print_json([_record_to_json(each, held.get(each.brand.id)) for each in records])
+        print_json([_record_to_json(record, held.get(record.brand.id)) for record in records])
         return
     print_table(
         ("id", "name", "enabled", "methods", "keys in use"),
         (
             (
-                each.brand.id,
-                each.brand.name,
-                ("yes" if each.brand.enabled else "no")
-                + (", on hold" if each.brand.id in held else ""),
-                ", ".join(map(method_name, each.brand.methods)),
-                sum(key.retired_at is None for key in each.keys),
+                record.brand.id,
+                record.brand.name,
+                ("yes" if record.brand.enabled else "no")
+                + (", on hold" if record.brand.id in held else ""),
+                ", ".join(map(method_name, record.brand.methods)),
+                sum(key.retired_at is None for key in record.keys),
             )
-            for each in records
+            for record in records
         ),
     )
 
@@ -162,7 +162,7 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     """Show one brand: methods, limits, and its keys by number; a key itself is never shown."""
 
     async def read(store: Store) -> tuple[BrandRecord, BrandHold | None]:
-        holds = {each.brand: each for each in await store.admin.brand_holds()}
+        holds = {brand_hold.brand: brand_hold for brand_hold in await store.admin.brand_holds()}
         return await find_brand(store, brand), holds.get(brand)
 
     record, hold = target.with_store(read)
@@ -261,12 +261,12 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
 
     def select_key(record: BrandRecord) -> StoredApiKey:
         candidates = [
-            each for each in record.keys if (each.leaked_at if leaked else each.retired_at) is None
+            key for key in record.keys if (key.leaked_at if leaked else key.retired_at) is None
         ]
-        for each in candidates:
-            if each.digest in digests or (not digests and each.id == int(key)):
-                return each
-        ids = _format_ids([each.id for each in candidates])
+        for candidate in candidates:
+            if candidate.digest in digests or (not digests and candidate.id == int(key)):
+                return candidate
+        ids = _format_ids([candidate.id for candidate in candidates])
         kind = "not yet marked as leaked" if leaked else "in use"
         raise NegativeAnswer(f"{brand} has no such key {kind}; {kind} are: {ids}.")
 
@@ -284,7 +284,7 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
     if not leaked:
         _confirm_hosts(target.with_store(find_open_hosts), is_asked=not yes and sys.stdin.isatty())
     record, retired = target.with_store(retire_it)
-    left = [each.id for each in record.keys if each.retired_at is None]
+    left = [key.id for key in record.keys if key.retired_at is None]
     print_status(f"The key is retired. In use: {_format_ids(left)}.")
     if leaked:
         print_status(
@@ -292,14 +292,14 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
         )
         disclosed = keys_disclosed_through(retired, record.keys, now=now)
         if disclosed:
-            ids = _format_ids([each.id for each in disclosed])
+            ids = _format_ids([key.id for key in disclosed])
             print_status(
                 f"Callbacks of its payments may have carried these keys: {ids}. Retire them as "
                 f"leaked, too:"
             )
-            for each in disclosed:
+            for leaked_key in disclosed:
                 print_status(
-                    f"    mmo brands key retire {brand} {each.id} --leaked{chosen_gateway()}"
+                    f"    mmo brands key retire {brand} {leaked_key.id} --leaked{chosen_gateway()}"
                 )
     if not left:
         print_status(
@@ -393,16 +393,16 @@ async def _switch(
 
 def _print_plan(plan: BrandsPlan) -> None:
     for action, names in (
-        ("add", [each.id for each in plan.added]),
-        ("change", [each.id for each in plan.changed]),
+        ("add", [brand.id for brand in plan.added]),
+        ("change", [change.id for change in plan.changed]),
         ("remove", plan.removed),
         ("leave as they are", plan.unchanged),
         ("make a key for", plan.brands_needing_keys),
     ):
         if names:
             print_status(f"{action}: {', '.join(names)}")
-    for each in plan.differences:
-        print_status(f"  {format_amounts_in(each.text)}")
+    for difference in plan.differences:
+        print_status(f"  {format_amounts_in(difference.text)}")
     for kept in plan.kept_methods:
         print_status(f"keep, though the file doesn't have it (--prune removes it): {kept}")
     if plan.keys_to_add:

@@ -87,7 +87,7 @@ def conform(
     for tests, never the real one. The exit code is 1 if the endpoint fails in a situation."""
     situations = _chosen(names)
     if list_only:
-        rows = [situation_members(each) for each in situations]
+        rows = [situation_members(situation) for situation in situations]
         return print_rows(
             {"name": "name", "level": "level", "what happens": "title"}, rows, as_json=as_json
         )
@@ -102,10 +102,10 @@ def conform(
     if junit is not None:
         write_junit(junit, verdicts, suite=SUITE)
     if as_json:
-        print_json([verdict_members(each) for each in verdicts])
+        print_json([verdict_members(verdict) for verdict in verdicts])
     else:
         _print_report(verdicts)
-    if any(each.kind is VerdictKind.FAILED for each in verdicts):
+    if any(verdict.kind is VerdictKind.FAILED for verdict in verdicts):
         raise SystemExit(1)
     return None
 
@@ -129,12 +129,12 @@ def _check(
 
 
 def _chosen(names: Sequence[str]) -> Sequence[Situation]:
-    known = {each.name: each for each in SITUATIONS}
-    if unknown := [each for each in names if each not in known]:
+    known = {situation.name: situation for situation in SITUATIONS}
+    if unknown := [name for name in names if name not in known]:
         raise UsageProblem(
             f"--only {unknown[0]}: there is no such situation. `mmo conform --list` lists them."
         )
-    return [known[each] for each in names] or SITUATIONS
+    return [known[name] for name in names] or SITUATIONS
 
 
 def _parse_target(url: str, *, allow_http: bool) -> UrlTarget:
@@ -153,31 +153,36 @@ def _parse_target(url: str, *, allow_http: bool) -> UrlTarget:
 def _print_report(verdicts: Sequence[Verdict]) -> None:
     out = terminal()
     not_played = defaultdict[str, list[str]](list)
-    for each in verdicts:
-        if each.kind is VerdictKind.NOT_PLAYED:
-            not_played[" ".join(each.reasons)].append(each.situation.name)
+    for verdict in verdicts:
+        if verdict.kind is VerdictKind.NOT_PLAYED:
+            not_played[" ".join(verdict.reasons)].append(verdict.situation.name)
             continue
-        word, style = _LABELS[each.kind]
+        word, style = _LABELS[verdict.kind]
         out.print(
-            Text.assemble((word, style), (f"{each.situation.name}  ", "bold"), each.situation.title)
+            Text.assemble(
+                (word, style), (f"{verdict.situation.name}  ", "bold"), verdict.situation.title
+            )
         )
-        if each.kind in (VerdictKind.FAILED, VerdictKind.ADVICE):
-            for reason in each.reasons:
+        if verdict.kind in (VerdictKind.FAILED, VerdictKind.ADVICE):
+            for reason in verdict.reasons:
                 print_line(f"          {reason}")
             print_line(
-                f"          {each.situation.duty} ({', '.join(each.situation.clauses)})", "dim"
+                f"          {verdict.situation.duty} ({', '.join(verdict.situation.clauses)})",
+                "dim",
             )
     for reason, names in not_played.items():
         listed = ", ".join(names) if len(names) <= NAMES_LISTED_MAX else f"{len(names)} situations"
         out.print(Text.assemble(_LABELS[VerdictKind.NOT_PLAYED], f"{listed}: {reason}"))
     questions = [
-        (each.situation.name, each.question) for each in verdicts if each.question is not None
+        (verdict.situation.name, verdict.question)
+        for verdict in verdicts
+        if verdict.question is not None
     ]
     if questions:
         print_line("\nAsk yourself, as it does not show from outside (or give --probe):", "bold")
         for name, question in questions:
             print_line(f"  {name}: {question}")
-    kinds = [each.kind for each in verdicts]
+    kinds = [verdict.kind for verdict in verdicts]
     print_line(
         f"\n{kinds.count(VerdictKind.PASSED)} passed, {kinds.count(VerdictKind.FAILED)} failed,"
         f" {kinds.count(VerdictKind.ADVICE)} with advice, {kinds.count(VerdictKind.NOT_PLAYED)} "

@@ -119,8 +119,8 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
             click.echo(f"{name}: {found}")
         for fault in faults:
             click.echo(fault)
-    for each in unplaced:
-        print_status(f"Warning: {each}")
+    for intent in unplaced:
+        print_status(f"Warning: {intent}")
     if damage:
         raise NegativeAnswer(
             f"{len(faults)} faults: restore a backup, and keep this store to look at."
@@ -146,7 +146,7 @@ async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, ob
     counted = await store.admin.count_payments(
         CountQuery(Span(DAY), FIRST_INSTANT, LAST_INSTANT), by=None
     )
-    created = sum(each.count for each in counted if each.status is Status.PENDING)
+    created = sum(row.count for row in counted if row.status is Status.PENDING)
     backlog = await store.admin.backlog(now, overdue_before=now)
     return {
         "lastCommit": format_with_microseconds(state.mark.raised_at),
@@ -175,12 +175,12 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
         ("gatewayReference", "brand", "status", "createdAt"),
         (
             (
-                each.reference,
-                each.order.brand,
-                each.status,
-                format_with_microseconds(each.order.created_at),
+                payment.reference,
+                payment.order.brand,
+                payment.status,
+                format_with_microseconds(payment.order.created_at),
             )
-            for each in errors.payments
+            for payment in errors.payments
         ),
     )
     for what, count in (
@@ -257,14 +257,14 @@ def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool
 def _print_aged(aged: Sequence[AgedDuty], *, as_json: bool) -> None:
     rows = [
         {
-            "what": each.duty.value,
-            "olderThan": format_with_microseconds(each.before)[:10],
-            "rows": each.found.rows,
-            "hasMore": each.found.has_more,
-            "firstDay": _day(each.found.first_at),
-            "lastDay": _day(each.found.last_at),
+            "what": row.duty.value,
+            "olderThan": format_with_microseconds(row.before)[:10],
+            "rows": row.found.rows,
+            "hasMore": row.found.has_more,
+            "firstDay": _day(row.found.first_at),
+            "lastDay": _day(row.found.last_at),
         }
-        for each in aged
+        for row in aged
     ]
     if not as_json:
         for row in rows:

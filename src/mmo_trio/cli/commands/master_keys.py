@@ -46,7 +46,9 @@ def show(target: CommandTarget, as_json: bool) -> None:
 
     async def load_rows(store: Store) -> list[dict[str, object]]:
         stored = {
-            each.id: each for each in await store.admin.master_keys() if each.ended_at is None
+            master_key.id: master_key
+            for master_key in await store.admin.master_keys()
+            if master_key.ended_at is None
         }
         sealed: Counter[str | None] = Counter(
             keyring.sealing_key_id(record.brand.id, key.sealed)

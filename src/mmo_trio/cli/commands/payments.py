@@ -118,7 +118,7 @@ def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
 @brand_option
 @click.option(
     "--status",
-    type=click.Choice([each.value for each in Status]),
+    type=click.Choice([status.value for status in Status]),
     help="Only those with this status.",
 )
 @click.option(
@@ -229,7 +229,7 @@ async def _find_stuck(
         page = await store.admin.stuck_transactions(
             clock.time(), after=after, limit=STUCK_PAGE_SIZE
         )
-        found += [each for each in page if brand in (None, each.order.brand)]
+        found += [payment for payment in page if brand in (None, payment.order.brand)]
         if len(page) < STUCK_PAGE_SIZE:
             break
         after = position_of(page[-1])
@@ -256,8 +256,8 @@ async def _find_beginning(
 def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
     if as_json:
         objects = (
-            f'{admin_transaction_json(each.transaction)[:-1]},"toldWrong":{json.dumps(told_wrong_to_json(each))}}}'
-            for each in found
+            f'{admin_transaction_json(payment.transaction)[:-1]},"toldWrong":{json.dumps(told_wrong_to_json(payment))}}}'
+            for payment in found
         )
         print_json_text(f"[{','.join(objects)}]")
         return
@@ -289,7 +289,7 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
     print_list(columns, rows, entries)
     if found:
         print_status("`mmo explain REFERENCE` has a text to send to the merchant.")
-    if any(each.reported is Status.SUCCESS for each in found):
+    if any(resolution.reported is Status.SUCCESS for resolution in found):
         print_status(
             "`mmo tx reverse REFERENCE` asks money back that was paid after its merchant was told "
             "of a failure, where the operator takes that; it says so where not."
@@ -323,7 +323,7 @@ def told_wrong_to_json(wrong: ToldWrong) -> dict[str, object]:
     "code",
     is_flag=False,
     flag_value=DEFAULT_FAILURE.value,
-    type=click.Choice([each.value for each in ErrorCode]),
+    type=click.Choice([code.value for code in ErrorCode]),
     help=f"The money has not moved and will not; why, by default {DEFAULT_FAILURE}.",
 )
 @click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
@@ -476,27 +476,27 @@ def _to_json(history: PaymentHistory, wrong: ToldWrong | None) -> str:
         "toldWrong": wrong and told_wrong_to_json(wrong),
         "timeline": [
             {
-                "at": format_instant(each.at),
-                "what": each.input_name,
-                "actor": each.actor,
-                "stageBefore": each.stage_before,
-                "stageAfter": each.stage_after,
-                "detail": json.loads(each.detail),
+                "at": format_instant(entry.at),
+                "what": entry.input_name,
+                "actor": entry.actor,
+                "stageBefore": entry.stage_before,
+                "stageAfter": entry.stage_after,
+                "detail": json.loads(entry.detail),
             }
-            for each in history.journal
+            for entry in history.journal
         ],
         "callbacks": [
             {
-                "at": format_instant(each.at),
-                "url": each.attempt.url,
-                "outcome": each.attempt.outcome,
-                "status": each.attempt.status,
-                "durationMs": each.attempt.duration_ms,
-                "detail": each.attempt.detail,
+                "at": format_instant(callback.at),
+                "url": callback.attempt.url,
+                "outcome": callback.attempt.outcome,
+                "status": callback.attempt.status,
+                "durationMs": callback.attempt.duration_ms,
+                "detail": callback.attempt.detail,
             }
-            for each in history.callbacks
+            for callback in history.callbacks
         ],
-        "suspense": [suspense_entry_to_json(each) for each in history.suspense],
+        "suspense": [suspense_entry_to_json(entry) for entry in history.suspense],
         "keys": brand_keys_to_json(history.brand) if history.brand else [],
     }
     further = json.dumps(members, ensure_ascii=False)[1:]
@@ -520,7 +520,7 @@ def list_entries(
 
     async def find(store: Store) -> tuple[Sequence[SuspenseEntry], Mapping[str, Transaction]]:
         entries = await store.admin.suspense(brand=brand, with_closed=with_closed)
-        named = [each.gateway_reference for each in entries if each.gateway_reference]
+        named = [entry.gateway_reference for entry in entries if entry.gateway_reference]
         payments: dict[str, Transaction] = {}
         for begin in range(0, len(named), PAYMENTS_READ_AT_ONCE):
             payments |= await store.transactions(named[begin : begin + PAYMENTS_READ_AT_ONCE])
@@ -528,7 +528,7 @@ def list_entries(
 
     entries, payments = target.with_store(find)
     if as_json:
-        print_json([_entry_with_payment(each, payments) for each in entries])
+        print_json([_entry_with_payment(entry, payments) for entry in entries])
     else:
         _print_entries(entries, payments)
 

@@ -72,7 +72,8 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     from mmo_trio.service.configuration_check import simulated_accounts
 
     closed = {
-        each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())
+        closed.name: closed
+        for closed in target.with_store(lambda store: store.admin.closed_providers())
     }
     simulated = simulated_accounts(target.settings, target.provider_titles())
     rows = []
@@ -218,7 +219,11 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     Every account is checked at the start and once a day, by questions that move no money. The
     worst comes first, and a summary last. Exits with 1 when an account does not work: its operator
     refuses a part of it, or gives no access token."""
-    names = [each.name for each in target.settings.providers.values() if each.kind != "sandbox"]
+    names = [
+        provider.name
+        for provider in target.settings.providers.values()
+        if provider.kind != "sandbox"
+    ]
     if name is not None and name not in names:
         raise UsageProblem(f"{name} is no account with an operator. {near_match(name, names)}")
     asked = names if name is None else [name]
@@ -230,9 +235,9 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
         return await store.admin.provider_notes(NoteTopic.FINDING)
 
     found = [
-        (each.at, read_finding_note(each))
-        for each in target.with_store(look)
-        if each.provider in asked
+        (found.at, read_finding_note(found))
+        for found in target.with_store(look)
+        if found.provider in asked
     ]
     known = sorted(found, key=lambda each: _severity(each[1]))
     rows = [
@@ -276,8 +281,8 @@ def _severity(finding: AccountFinding) -> tuple[bool, int]:
 
 def _summary(names: Sequence[str], findings: Sequence[AccountFinding]) -> str:
     """Return how many accounts work, and of each other one the first part that does not."""
-    wrong = {each.provider: each for each in reversed(findings) if _does_not_work(each)}
-    checked = {each.provider for each in findings}
+    wrong = {finding.provider: finding for finding in reversed(findings) if _does_not_work(finding)}
+    checked = {finding.provider for finding in findings}
     unchecked = [name for name in names if name not in checked]
     working = len(names) - len(wrong) - len(unchecked)
     parts = [f"{name}: {wrong[name].part} {wrong[name].state}" for name in names if name in wrong]
@@ -304,8 +309,8 @@ def balances(target: CommandTarget, as_json: bool) -> None:
 
     floats, refusals = target.with_store(look)
     rows = []
-    for each in floats:
-        latest, hours = each.forecast.latest, each.forecast.hours_left
+    for watched in floats:
+        latest, hours = watched.forecast.latest, watched.forecast.hours_left
         refusal = refusals.get(latest.provider)
         rows.append(
             {
@@ -315,21 +320,21 @@ def balances(target: CommandTarget, as_json: bool) -> None:
                 "currency": latest.amount.currency,
                 "at": format_instant(latest.at),
                 "hoursLeft": hours and round(hours, 1),
-                "low": each.is_low,
+                "low": watched.is_low,
                 "refusedAt": refusal and format_instant(refusal.at),
             }
         )
     for_people = [
         {
             **row,
-            "balance": each.forecast.latest.amount,
-            "low": marked("yes", WARNING) if each.is_low else "no",
+            "balance": watched.forecast.latest.amount,
+            "low": marked("yes", WARNING) if watched.is_low else "no",
         }
-        for row, each in zip(rows, floats, strict=True)
+        for row, watched in zip(rows, floats, strict=True)
     ]
     columns = ("name", "account", "balance", "at", "hoursLeft", "low", "refusedAt")
     print_rows(columns, rows if as_json else for_people, as_json=as_json)
-    if any(each.is_low for each in floats):
+    if any(watched.is_low for watched in floats):
         raise NegativeAnswer("A float is low.")
 
 
@@ -399,31 +404,34 @@ async def _show_recording(store: Store, name: str) -> None:
 
 async def _recorded_lines(store: Store, name: str) -> Sequence[str]:
     notes = [
-        each
-        for each in await store.admin.provider_notes(NoteTopic.RECORDED)
-        if each.provider == name
+        provider_note
+        for provider_note in await store.admin.provider_notes(NoteTopic.RECORDED)
+        if provider_note.provider == name
     ]
     return [
         line
-        for each in sorted(notes, key=lambda each: each.at)
-        for line in each.content.splitlines()
+        for note in sorted(notes, key=lambda each: each.at)
+        for line in note.content.splitlines()
     ]
 
 
 async def _ask_process(store: Store, names: Sequence[str]) -> None:
     """Have a serving process check these accounts, and wait for its findings. Raises NegativeAnswer
     when none does."""
-    notes = {each.provider: each for each in await store.admin.provider_notes(NoteTopic.CHECK)}
-    for each in names:
-        known = notes.get(each, ProviderNote(each, NoteTopic.CHECK))
+    notes = {
+        provider_note.provider: provider_note
+        for provider_note in await store.admin.provider_notes(NoteTopic.CHECK)
+    }
+    for name in names:
+        known = notes.get(name, ProviderNote(name, NoteTopic.CHECK))
         await store.admin.note_provider(evolve(known, content=REQUESTED))
     found: Sequence[ProviderNote] = ()
     with trio.move_on_after(CHECK_TIMEOUT_S):
         while True:
             await trio.sleep(CHECK_QUIET_S)
             if any(
-                each.content == REQUESTED
-                for each in await store.admin.provider_notes(NoteTopic.CHECK)
+                provider_note.content == REQUESTED
+                for provider_note in await store.admin.provider_notes(NoteTopic.CHECK)
             ):
                 raise NegativeAnswer(
                     "No process serves these accounts now. One asks as soon as it does."

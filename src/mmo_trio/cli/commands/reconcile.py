@@ -118,8 +118,8 @@ def reconcile(
             target = find_target(data, config)
 
             async def load(store: Store) -> None:
-                async for _, each in read_records(store, brand, period, method):
-                    _add_record(reconciliation, each, period, method)
+                async for _, record in read_records(store, brand, period, method):
+                    _add_record(reconciliation, record, period, method)
                     count_record()
                 async for reversal, payment in read_reversals(store, brand, method):
                     reconciliation.add_record(recorded_reversal(reversal, payment, period))
@@ -136,7 +136,7 @@ def reconcile(
             count_line()
         differences += reconciliation.missing_lines()
     as_of = min(period.end, from_datetime(datetime.now(UTC)))
-    explained = [(each, corrections.explain(each)) for each in differences]
+    explained = [(difference, corrections.explain(difference)) for difference in differences]
     used = [correction for _, correction in explained if correction is not None]
     if target is not None and used:
         target.with_store(partial(_record_corrections, target, statement, used))
@@ -233,14 +233,14 @@ def _print_result(
     *,
     as_json: bool,
 ) -> None:
-    counts = Counter(each.kind for each, correction in explained if correction is None)
+    counts = Counter(difference.kind for difference, correction in explained if correction is None)
     corrected = sum(correction is not None for _, correction in explained)
     fees, recorded = (
         format_sums(dict(sorted(reconciliation.fees.items()))),
         format_sums(reconciliation.recorded_fees()),
     )
     tolerated = format_sums(dict(sorted(reconciliation.tolerated.items())))
-    rows = [_row(each, correction, as_of) for each, correction in explained]
+    rows = [_row(difference, correction, as_of) for difference, correction in explained]
     if as_json:
         summary: dict[str, object] = {
             "matched": reconciliation.matched,
@@ -259,8 +259,8 @@ def _print_result(
     if rows:
         sides = ("records", "statement")
         shown = [
-            each | {side: each[side] and format_amounts_in(str(each[side])) for side in sides}
-            for each in rows
+            row | {side: row[side] and format_amounts_in(str(row[side])) for side in sides}
+            for row in rows
         ]
         print_rows(tuple(rows[0]), shown, as_json=False)
     print_line(

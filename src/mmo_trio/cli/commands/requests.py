@@ -39,9 +39,9 @@ def requests(follow: bool, data: Path | None, as_json: bool) -> None:
     directory, last = data or default_data_directory(), 0
     with suppress(KeyboardInterrupt):  # The way to end it.
         while True:
-            for each in _fetch(directory, last):
-                print_json_line(json.dumps(each)) if as_json else _print_lines(each)
-                last = each["number"]
+            for record in _fetch(directory, last):
+                print_json_line(json.dumps(record)) if as_json else _print_lines(record)
+                last = record["number"]
             if not follow:
                 break
             time.sleep(POLL_INTERVAL_S)
@@ -71,6 +71,6 @@ def _print_lines(entry: dict[str, Any]) -> None:
         (f"  {entry['durationMs']} ms", "dim"),
     )
     out.print(line, soft_wrap=True)
-    details = [each["detail"] for each in entry.get("errors", ())]
+    details = [error["detail"] for error in entry.get("errors", ())]
     for detail in details or [entry["detail"]] if "detail" in entry else []:
         out.print(Text(f"          {visible_text(detail)}"), soft_wrap=True)

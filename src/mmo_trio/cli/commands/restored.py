@@ -165,7 +165,9 @@ async def _require_none_under_way(store: Store) -> None:
     if not (await store.configuration()).restored_brands:
         return
     begun = [
-        each.held_at for each in await store.admin.brand_holds() if each.held_by == RESTORATION
+        brand_hold.held_at
+        for brand_hold in await store.admin.brand_holds()
+        if brand_hold.held_by == RESTORATION
     ]
     since = f", since {format_instant(min(begun))}" if begun else ""
     await _report(store)
@@ -181,9 +183,8 @@ async def _begin(
 ) -> None:
     serving = await store.serving_processes()
     if serving:
-        raise NegativeAnswer(
-            f"Stop the gateway first: {', '.join(each.name for each in serving)} serves this store."
-        )
+        names = ", ".join(process.name for process in serving)
+        raise NegativeAnswer(f"Stop the gateway first: {names} serves this store.")
     await target.record(store, "store_restored")
     marked = await restore_store(
         store, submit, compared, user=machine_user().name, now=target.clock().now()
@@ -206,9 +207,9 @@ def _counted(
 async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
     owner = next(
         (
-            each.brand.id
-            for each in await store.admin.brands()
-            if id in [key.id for key in each.keys]
+            brand.brand.id
+            for brand in await store.admin.brands()
+            if id in [key.id for key in brand.keys]
         ),
         None,
     )
@@ -247,7 +248,7 @@ async def _close_gap(
 ) -> None:
     """Let the references of these payments count as used. Raises UsageProblem for one of no known
     brand."""
-    known = [each.brand.id for each in await store.admin.brands()]
+    known = [brand.brand.id for brand in await store.admin.brands()]
     of_known = (_of_known_brand(payment, known) for payment in told)
     recorded = await record_lost_uses(store, submit, of_known, user=user)
     print_status(f"References that count as used: {recorded.count}.")
@@ -269,9 +270,9 @@ async def _finish(target: CommandTarget, store: Store, finished: str) -> None:
         raise NegativeAnswer(
             f"{finished} waits for nothing; on hold are: {', '.join(sorted(held)) or 'none'}."
         )
-    for each in sorted(held) if finished == _EVERY_BRAND else [finished]:
-        await target.record(store, "restoration_finished", f"brand:{each}")
-        await store.admin.finish_restoration(each)
+    for brand in sorted(held) if finished == _EVERY_BRAND else [finished]:
+        await target.record(store, "restoration_finished", f"brand:{brand}")
+        await store.admin.finish_restoration(brand)
 
 
 async def _report_people(store: Store) -> None:
@@ -313,9 +314,12 @@ async def _report(store: Store) -> None:
         print_status("No brand waits any more.")
         return
     if not await store.serving_processes():
-        brands = [each for each in await store.admin.brands() if each.brand.id in held]
+        brands = [brand for brand in await store.admin.brands() if brand.brand.id in held]
         keys = (
-            (each.brand.id, key) for each in brands for key in each.keys if key.retired_at is None
+            (brand.brand.id, key)
+            for brand in brands
+            for key in brand.keys
+            if key.retired_at is None
         )
         print_table(
             ("brand", "key", "added"),

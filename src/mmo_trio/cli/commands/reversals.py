@@ -134,7 +134,9 @@ def _require_first(known: Sequence[Reversal]) -> None:
     """Refuse a part beside others without a number: the command may be the repetition of one whose
     outcome nobody knows, and what is left would pay for it again. Raises NegativeAnswer."""
     others = [
-        f"{each.id} of {each.amount}, {each.state.words}" for each in known if each.is_counted
+        f"{reversal.id} of {reversal.amount}, {reversal.state.words}"
+        for reversal in known
+        if reversal.is_counted
     ]
     if others:
         raise NegativeAnswer(
@@ -168,9 +170,9 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
 
     clock = target.clock()
     found = target.with_store(find)
-    shown = [each for each in found if with_ended or not each.state.has_ended]
+    shown = [reversal for reversal in found if with_ended or not reversal.state.has_ended]
     if as_json:
-        print_json([_to_json(each) for each in shown])
+        print_json([_to_json(reversal) for reversal in shown])
     else:
         _print_reversals(shown)
     _print_advice(shown, now=clock.time())
@@ -179,12 +181,12 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
 def _print_reversals(shown: Sequence[Reversal]) -> None:
     columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
     rows, entries = [], []
-    for each in shown:
-        people = (each.asked_by, each.approved_by)
-        about = (each.id, each.brand, each.provider)
-        state = state_cell(each.state)
-        rows.append((*about, each.amount, state, format_second(each.asked_at), *people))
-        entries.append(ListEntry(each.asked_at, (state, each.amount, *people), about))
+    for reversal in shown:
+        people = (reversal.asked_by, reversal.approved_by)
+        about = (reversal.id, reversal.brand, reversal.provider)
+        state = state_cell(reversal.state)
+        rows.append((*about, reversal.amount, state, format_second(reversal.asked_at), *people))
+        entries.append(ListEntry(reversal.asked_at, (state, reversal.amount, *people), about))
     print_list(columns, rows, entries)
 
 
@@ -203,10 +205,10 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
     clock = target.clock()
     found = target.with_store(find)
     if as_json:
-        print_json([_to_json(each) for each in found])
+        print_json([_to_json(reversal) for reversal in found])
     else:
-        for each in found:
-            print_table(("member", "value"), _to_row(each).items())
+        for reversal in found:
+            print_table(("member", "value"), _to_row(reversal).items())
     _print_advice(found, now=clock.time())
 
 

@@ -32,7 +32,7 @@ ANY_PADDING = "any"
 )
 @click.option(
     "--pin-padding",
-    type=click.Choice([ANY_PADDING, *(each.value for each in RsaPadding)]),
+    type=click.Choice([ANY_PADDING, *(padding.value for padding in RsaPadding)]),
     default=ANY_PADDING,
     show_default=True,
     help="The padding of encrypted PINs that airtel accepts.",

@@ -77,11 +77,11 @@ WriteRecord = Callable[[str, bytes], None]
 @click.option("--from", "begin", type=datetime_type, help="Created at or after this time (UTC).")
 @click.option("--to", "end", type=datetime_type, help="Created before this time (UTC).")
 @click.option(
-    "--type", "type_", type=click.Choice([each.value for each in Type]), help="Only this type."
+    "--type", "type_", type=click.Choice([type_.value for type_ in Type]), help="Only this type."
 )
 @click.option("--method", help="Only this method key's.")
 @click.option(
-    "--status", type=click.Choice([each.value for each in Status]), help="Only this status."
+    "--status", type=click.Choice([status.value for status in Status]), help="Only this status."
 )
 @click.option(
     "--exact", is_flag=True, help="Don't guard cells of CSV that a spreadsheet program could run."
@@ -210,7 +210,9 @@ def _csv_writer(to: TextIO, *, is_exact: bool) -> WriteRecord:
     rows = csv.writer(to)
     rows.writerow(COLUMNS)
     guard = str if is_exact else guard_cell
-    return lambda brand, record: rows.writerow([guard(each) for each in row_cells(brand, record)])
+    return lambda brand, record: rows.writerow(
+        [guard(row_cell) for row_cell in row_cells(brand, record)]
+    )
 
 
 _NESTED_MEMBERS = {
@@ -295,12 +297,12 @@ def digest(
         {
             "brand": name,
             "date": f"{day:%Y-%m-%d}",
-            "count": each.count,
-            "sums": format_sums(each.sums),
-            "fees": format_sums(each.fees),
-            "sha256": each.sha256,
+            "count": found.count,
+            "sums": format_sums(found.sums),
+            "fees": format_sums(found.fees),
+            "sha256": found.sha256,
         }
-        for name, each in target.with_store(load).items()
+        for name, found in target.with_store(load).items()
     ]
     columns = ("brand", "date", "count", "sums", "fees", "sha256")
     print_rows(columns, rows, as_json=as_json)
@@ -327,7 +329,7 @@ def _with_mark(transaction_json: bytes, is_simulated: bool) -> bytes:
 async def brand_ids(store: Store, brand: str | None) -> list[str]:
     """Return the id of this brand, or of all brands. Raises NegativeAnswer."""
     found = await store.admin.brands() if brand is None else [await find_brand(store, brand)]
-    return [each.brand.id for each in found]
+    return [record.brand.id for record in found]
 
 
 async def read_records(
@@ -337,8 +339,8 @@ async def read_records(
     begin = Instant(max(clock.FIRST_INSTANT, earlier(period.begin, LATEST_END)))
     query = ListRecords("", begin, period.end, method=method, page_size=PAGE_SIZE)
     async for name, page in read_pages(store, brand, query):
-        for each in page:
-            yield name, each
+        for row in page:
+            yield name, row
 
 
 async def read_reversals(
@@ -347,10 +349,10 @@ async def read_reversals(
     """Return every reversal with its payment, whenever it ended."""
     before: Position | None = None
     while page := await store.list_reversals(before=before, limit=PAGE_SIZE):
-        payments = await store.transactions([each.payment for each in page])
-        for each in page:
-            order = payments[each.payment].order
+        payments = await store.transactions([row.payment for row in page])
+        for row in page:
+            order = payments[row.payment].order
             if brand in (None, order.brand) and method in (None, order.method):
-                yield each, payments[each.payment]
-        last = [each.asked_at for each in page if each.payment == page[-1].payment]
+                yield row, payments[row.payment]
+        last = [row.asked_at for row in page if row.payment == page[-1].payment]
         before = Position(max(last), page[-1].payment)

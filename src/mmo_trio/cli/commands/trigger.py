@@ -113,13 +113,13 @@ def _failure(name: str, code: ErrorCode) -> PlayedScenario:
 
 PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
     {
-        each.name: each
-        for each in (
+        scenario.name: scenario
+        for scenario in (
             PlayedScenario("success", "A pay-in succeeds.", (RequestPayment(), *_END)),
             *(
-                _failure(each.name, each.steps[0].failure)
-                for each in SCENARIOS
-                if len(each.steps) == 1 and each.steps[0].failure is not None
+                _failure(scenario.name, scenario.steps[0].failure)
+                for scenario in SCENARIOS
+                if len(scenario.steps) == 1 and scenario.steps[0].failure is not None
             ),
             PlayedScenario(
                 "late_success",
@@ -210,7 +210,8 @@ def trigger(name: str | None, list_only: bool, data: Path | None, as_json: bool)
     clock where time has to pass, and looks the payment up."""
     if list_only or name is None:
         rows = [
-            {"name": each.name, "what happens": each.title} for each in PLAYED_SCENARIOS.values()
+            {"name": played_scenario.name, "what happens": played_scenario.title}
+            for played_scenario in PLAYED_SCENARIOS.values()
         ]
         return print_rows({"name": "name", "what happens": "what happens"}, rows, as_json=as_json)
     scenario = PLAYED_SCENARIOS.get(name)
@@ -246,8 +247,8 @@ class _Report:
         if self._as_json:
             return
         terminal().print(Text(f"\n{len(self._steps)}. {visible_text(what)}"), soft_wrap=True)
-        for each in bodies:
-            terminal().print(Text(f"   {visible_text(each)}", style="dim"), soft_wrap=True)
+        for body in bodies:
+            terminal().print(Text(f"   {visible_text(body)}", style="dim"), soft_wrap=True)
 
     def end(self) -> None:
         """Print everything as JSON."""
@@ -429,8 +430,8 @@ class _Play:
             if received.kind is kind and received.gateway_reference == self._reference:
                 break
             early.append(received)
-        for each in early:  # A result may come before the QR code.
-            self.take(each)
+        for result in early:  # A result may come before the QR code.
+            self.take(result)
         what = "result" if kind is ReceivedKind.CALLBACK else "QR code"
         status = received.answer.status
         text = (
@@ -442,11 +443,11 @@ class _Play:
     async def _show_delivery(self) -> None:
         while True:
             answer = await self._call(f"{self.pages}/sandbox/callbacks")
-            for each in json.loads(answer.body):
-                if each["gatewayReference"] == self._reference:
+            for load in json.loads(answer.body):
+                if load["gatewayReference"] == self._reference:
                     self.shown.step(
-                        f"The gateway records the delivery: {DELIVERY_TEXTS[each['outcome']]}.",
-                        json.dumps(each),
+                        f"The gateway records the delivery: {DELIVERY_TEXTS[load['outcome']]}.",
+                        json.dumps(load),
                     )
                     return
             await trio.sleep(POLL_INTERVAL_S)

@@ -33,7 +33,7 @@ def users() -> None:
 @click.argument("name")
 @click.option(
     "--role",
-    type=click.Choice([each.value for each in Role]),
+    type=click.Choice([role.value for role in Role]),
     required=True,
     help="viewer: looks, personal data masked; support: sees it, closes suspense entries, proposes;"
     " approver: also approves; admin: also closes providers and reads the audit log.",
@@ -48,7 +48,7 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
     user = ConsoleUser(name, Role(role), _read_password_hash(from_stdin=password_stdin), now)
 
     async def add_user(store: Store) -> bool:
-        if any(each.name == name for each in await store.admin.users()):
+        if any(user.name == name for user in await store.admin.users()):
             return False  # Before the audit log says that somebody was added.
         await target.record(store, "user_added", f"user:{name}", role=role)
         return await store.admin.add_user(user)
@@ -65,18 +65,21 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     """List the users."""
 
     async def list_users(store: Store) -> list[dict[str, object]]:
-        factors = {each.user: each for each in await store.admin.second_factors()}
+        factors = {
+            second_factor.user: second_factor
+            for second_factor in await store.admin.second_factors()
+        }
         without = SecondFactor("")
         return [
             {
-                "name": each.name,
-                "role": each.role,
-                "addedAt": format_instant(each.added_at),
-                "disabledAt": format_instant(each.disabled_at),
-                "secondFactorAt": format_instant(factors.get(each.name, without).confirmed_at),
-                "lockedAt": format_instant(factors.get(each.name, without).locked_at),
+                "name": user.name,
+                "role": user.role,
+                "addedAt": format_instant(user.added_at),
+                "disabledAt": format_instant(user.disabled_at),
+                "secondFactorAt": format_instant(factors.get(user.name, without).confirmed_at),
+                "lockedAt": format_instant(factors.get(user.name, without).locked_at),
             }
-            for each in await store.admin.users()
+            for user in await store.admin.users()
         ]
 
     columns = ("name", "role", "addedAt", "disabledAt", "secondFactorAt", "lockedAt")

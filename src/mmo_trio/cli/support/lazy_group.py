@@ -49,7 +49,7 @@ class LazyGroup(click.Group):
     ) -> None:
         super().__init__(*args, **options)
         self.sections = sections
-        self.members = {each.name: each for section in sections.values() for each in section}
+        self.members = {member.name: member for section in sections.values() for member in section}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(self.members)
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         """Write each section with its commands."""
         for section, members in self.sections.items():
             with formatter.section(section):
-                formatter.write_dl([(each.name, each.help) for each in members])
+                formatter.write_dl([(member.name, member.help) for member in members])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command, or an option of the group."""
@@ -79,5 +79,5 @@ def summarise(command: click.Command) -> None:
     sentence, dot, _ = paragraph.partition(". ")
     command.short_help = command.short_help or sentence + dot.strip()
     if isinstance(command, click.Group):
-        for each in command.commands.values():
-            summarise(each)
+        for member in command.commands.values():
+            summarise(member)

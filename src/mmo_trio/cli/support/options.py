@@ -52,8 +52,8 @@ def check_texts(command: click.Command) -> None:
         if param.type is click.STRING:
             param.type = Text()
     if isinstance(command, click.Group):
-        for each in command.commands.values():
-            check_texts(each)
+        for member in command.commands.values():
+            check_texts(member)
 
 
 def to_instant(value: datetime | None, default: Instant) -> Instant:

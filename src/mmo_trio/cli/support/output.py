@@ -103,7 +103,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
 
     A cell is broken between words only: where the terminal is too narrow for that, each row becomes
     a paragraph."""
-    console, cells = terminal(), [[_cell(each) for each in row] for row in rows]
+    console, cells = terminal(), [[_cell(cell) for cell in row] for row in rows]
     widths = _column_widths(columns, cells, console.width)
     if widths is None:
         for row in cells:
@@ -141,7 +141,7 @@ def print_list(
     """Print a table; where the terminal is too narrow for that, the entries: without labels, each
     with its time of day, under a heading for each day (UTC)."""
     console = terminal()
-    cells = [[_cell(each) for each in row] for row in rows]
+    cells = [[_cell(cell) for cell in row] for row in rows]
     if _column_widths(columns, cells, console.width) is not None:
         print_table(columns, rows)
         return
@@ -182,9 +182,9 @@ def _column_widths(
     least, natural = [], []
     for place, name in enumerate(columns):
         cells = [Text(name), *(row[place] for row in rows)]
-        natural.append(max(_line_width(each) for each in cells))
+        natural.append(max(_line_width(cell) for cell in cells))
         least.append(
-            max(min(natural[-1], TEXT_WIDTH_MIN), *(_least_width(name, each) for each in cells))
+            max(min(natural[-1], TEXT_WIDTH_MIN), *(_least_width(name, cell) for cell in cells))
         )
     left = room - sum(least) - COLUMN_GAP * (len(columns) - 1)
     if left < 0:

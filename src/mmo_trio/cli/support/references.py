@@ -22,7 +22,7 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
     if not found:
         of_brand = f" of brand {brand}" if brand else ""
         raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
-    brands = sorted({each.order.brand for each in found})
+    brands = sorted({payment.order.brand for payment in found})
     if len(brands) > 1:
         raise UsageProblem(
             f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one "

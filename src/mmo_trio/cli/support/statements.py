@@ -120,7 +120,7 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
         @click.option("--currency", help="The currency of a statement that has no column for it.")
         @click.option(
             "--decimal",
-            type=click.Choice([each.value for each in Notation]),
+            type=click.Choice([notation.value for notation in Notation]),
             help="What stands before decimals, where the file does not prove it.",
         )
         @click.option(
@@ -177,11 +177,11 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
 def _read_status_words(words: Sequence[str]) -> dict[str, Status]:
     """Return what words mean, folded. Raises UsageProblem."""
     meanings = dict[str, Status]()
-    for each in words:
-        word, _, status = each.rpartition("=")
+    for item in words:
+        word, _, status = item.rpartition("=")
         if not fold_word(word) or status not in [known.value for known in Status]:
             raise UsageProblem(
-                f"--status-word {each}: write WORD=STATUS, with success, failed or pending."
+                f"--status-word {item}: write WORD=STATUS, with success, failed or pending."
             )
         meanings[fold_word(word)] = Status(status)
     return meanings
@@ -191,11 +191,11 @@ def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
     """Return the headings by field: those of the preset, and those of --map, which come first.
     Raises UsageProblem."""
     headings = dict(PRESETS[preset]) if preset is not None else {}
-    for each in columns:
-        name, equals, heading = each.partition("=")
+    for column in columns:
+        name, equals, heading = column.partition("=")
         if not equals or name not in FIELDS or not heading.strip():
             raise UsageProblem(
-                f"--map {each}: write FIELD=HEADING, with one of the fields {', '.join(FIELDS)}."
+                f"--map {column}: write FIELD=HEADING, with one of the fields {', '.join(FIELDS)}."
             )
         headings[name] = heading.strip()
     has_amount = {"amount", "paid_in", "paid_out"} & headings.keys()

@@ -228,7 +228,9 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
         records = target.with_store(lambda store: store.admin.brands())
     except StoreUnavailable:
         records = ()
-    sealed = [(each.brand, key) for each in records for key in each.keys if key.retired_at is None]
+    sealed = [
+        (record.brand, key) for record in records for key in record.keys if key.retired_at is None
+    ]
     if not sealed:
         raise NegativeAnswer(
             f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key."

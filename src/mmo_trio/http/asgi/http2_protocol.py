@@ -278,8 +278,8 @@ class Http2Protocol:
         except h2.exceptions.ProtocolError as error:
             self._fail(ErrorCodes(error.error_code))
             return events
-        for each in received:
-            event = self._translate(each)
+        for received_event in received:
+            event = self._translate(received_event)
             if event is not None:
                 events.append(event)
         return events

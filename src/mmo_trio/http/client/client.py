@@ -255,8 +255,8 @@ def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
     )
     context.set_alpn_protocols(["http/1.1"])
     context.load_default_certs()
-    for each in filter(None, extra_ca_files):
-        context.load_verify_locations(each)
+    for file in filter(None, extra_ca_files):
+        context.load_verify_locations(file)
     return context
 
 

@@ -116,7 +116,7 @@ class KeptConnections:
             while self._keys:
                 await trio.sleep(SWEEP_INTERVAL_S)
                 now = trio.current_time()
-                for connection in [each for each in self._keys if each.idle_until <= now]:
+                for connection in [key for key in self._keys if key.idle_until <= now]:
                     self._close(connection)
         finally:
             self._is_swept = False

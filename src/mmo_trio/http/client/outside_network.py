@@ -103,9 +103,9 @@ async def connect(
 def interleave_families(addresses: Sequence[Address]) -> list[Address]:
     """Return the addresses in their order, but with alternating families, so that a broken family
     costs one delay."""
-    first = [each for each in addresses if each.version == addresses[0].version]
-    second = [each for each in addresses if each.version != addresses[0].version]
-    return [each for each in chain(*zip_longest(first, second)) if each is not None]
+    first = [address for address in addresses if address.version == addresses[0].version]
+    second = [address for address in addresses if address.version != addresses[0].version]
+    return [address for address in chain(*zip_longest(first, second)) if address is not None]
 
 
 class TlsStream:

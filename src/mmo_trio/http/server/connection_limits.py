@@ -209,7 +209,7 @@ class DeadlineTimer:
         deadline.entry_at = math.inf
         self._outdated += 1
         if self._outdated > OUTDATED_MAX + len(self._entries) // 2:
-            self._entries = [each for each in self._entries if each[0] == each[2].entry_at]
+            self._entries = [entry for entry in self._entries if entry[0] == entry[2].entry_at]
             heapify(self._entries)
             self._outdated = 0
 
@@ -291,7 +291,8 @@ class WriteBudget:
 
     def _break_one_off(self) -> None:
         largest = max(
-            self._waiting.values(), key=lambda responses: sum(each.size_bytes for each in responses)
+            self._waiting.values(),
+            key=lambda responses: sum(response.size_bytes for response in responses),
         )
         oldest = next(iter(largest))
         self._release(oldest)

@@ -171,11 +171,13 @@ class _Acceptor:
                     raise
                 await self._pause(errno.errorcode[error.errno])
                 continue
-            for each in chain([transport], islice(accept_waiting(listener), ACCEPTED_AT_ONCE_MAX)):
-                if self.rules.has_descriptor(each.descriptor):
-                    self._accept(each)
+            for stream in chain(
+                [transport], islice(accept_waiting(listener), ACCEPTED_AT_ONCE_MAX)
+            ):
+                if self.rules.has_descriptor(stream.descriptor):
+                    self._accept(stream)
                 else:
-                    each.close()
+                    stream.close()
                     await self._pause("reserve")
                     break
 

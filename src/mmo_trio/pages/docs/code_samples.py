@@ -63,7 +63,7 @@ def json_text(value: object) -> str:
 def _literal(value: object, notation: _Notation, indent: int) -> str:
     if isinstance(value, Mapping):
         line = _on_one_line(value, notation)
-        is_nested = any(isinstance(each, Mapping | list) for each in value.values())
+        is_nested = any(isinstance(member, Mapping | list) for member in value.values())
         if not is_nested and len(line) + indent <= LINE_LENGTH_MAX and len(value) < 4:
             return line
         within = indent + notation.step
@@ -78,7 +78,7 @@ def _literal(value: object, notation: _Notation, indent: int) -> str:
         )
     if isinstance(value, list):
         within = indent + notation.step
-        elements = [f"{' ' * within}{_literal(each, notation, within)}" for each in value]
+        elements = [f"{' ' * within}{_literal(element, notation, within)}" for element in value]
         return "\n".join(("[", ",\n".join(elements), " " * indent + "]")) if elements else "[]"
     return _scalar(value, notation)
 
@@ -86,8 +86,8 @@ def _literal(value: object, notation: _Notation, indent: int) -> str:
 def _on_one_line(value: Mapping[str, Any], notation: _Notation) -> str:
     space = " " * (notation.has_inner_spaces and bool(value))
     members = [
-        f"{_name(name, notation)}{notation.colon}{_scalar(each, notation)}"
-        for name, each in value.items()
+        f"{_name(name, notation)}{notation.colon}{_scalar(member, notation)}"
+        for name, member in value.items()
     ]
     return f"{notation.opening}{space}{', '.join(members)}{space}{notation.closing}"
 
@@ -123,7 +123,7 @@ def curl_sample(request: ExampleRequest) -> str:
         lines.append(f'-H "{KEY_HEADER}: {request.api_key}"')
     if request.body is not None:
         lines += ['-H "Content-Type: application/json"', f"-d '{json_text(request.body)}'"]
-    return " \\\n  ".join([lines[0], *(_indented(each, 2) for each in lines[1:])])
+    return " \\\n  ".join([lines[0], *(_indented(line, 2) for line in lines[1:])])
 
 
 def python_sample(request: ExampleRequest) -> str:
@@ -136,7 +136,7 @@ def python_sample(request: ExampleRequest) -> str:
     if request.body is not None:
         arguments.append(f"json={_literal(request.body, _PYTHON, 4)}")
     arguments.append(f"timeout={TIMEOUT_S}")
-    lines = "".join(f"    {each},\n" for each in arguments)
+    lines = "".join(f"    {argument},\n" for argument in arguments)
     call = f"answer = requests.{request.method.lower()}(\n{lines})"
     return f"import requests\n\n{call}\nprint(answer.status_code, answer.text)"
 
@@ -152,7 +152,7 @@ def node_sample(request: ExampleRequest) -> str:
         options.append(f"headers: {_literal(headers, _JAVASCRIPT, 2)}")
     if request.body is not None:
         options.append(f"body: JSON.stringify({_literal(request.body, _JAVASCRIPT, 2)})")
-    lines = "".join(f"  {each},\n" for each in options)
+    lines = "".join(f"  {option},\n" for option in options)
     given = f", {{\n{lines}}}" if options else ""
     return (
         f"const answer = await fetch({_quoted(request.url_with_query)}{given});\n"
@@ -168,11 +168,12 @@ def php_sample(request: ExampleRequest) -> str:
         headers.append(_quoted("Content-Type: application/json"))
     if headers:
         options.append(
-            "\n    ".join(("CURLOPT_HTTPHEADER => [", *(f"{each}," for each in headers))) + "\n  ]"
+            "\n    ".join(("CURLOPT_HTTPHEADER => [", *(f"{header}," for header in headers)))
+            + "\n  ]"
         )
     if request.body is not None:
         options.append(f"CURLOPT_POSTFIELDS => json_encode({_literal(request.body, _PHP, 2)})")
-    lines = "".join(f"  {each},\n" for each in options)
+    lines = "".join(f"  {option},\n" for option in options)
     return (
         f"<?php\n$curl = curl_init({_quoted(request.url_with_query)});\ncurl_setopt_array($curl, "
         f"[\n{lines}]);\n"
@@ -190,7 +191,7 @@ def java_sample(request: ExampleRequest) -> str:
         calls.append('.header("Content-Type", "application/json")')
         text = _indented(json_text(request.body), 2)
         calls.append(f'.POST(HttpRequest.BodyPublishers.ofString("""\n  {text}"""))')
-    lines = "".join(f"\n  {each}" for each in (*calls, ".build()"))
+    lines = "".join(f"\n  {call}" for call in (*calls, ".build()"))
     statements = (
         f"var request = "
         f"HttpRequest.newBuilder(URI.create({_quoted(request.url_with_query)})){lines};\n"

@@ -125,7 +125,7 @@ class ApiReference:
     @property
     def endpoints(self) -> tuple[EndpointView, ...]:
         """Return the endpoints of all groups."""
-        return tuple(each for group in self.groups for each in group.endpoints)
+        return tuple(endpoint for group in self.groups for endpoint in group.endpoints)
 
 
 def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiReference:
@@ -133,21 +133,21 @@ def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiRe
     key."""
     info, components = document["info"], document["components"]
     key = components["securitySchemes"]["apiKey"]
-    groups = {
-        each["name"]: (each["description"], list[EndpointView]()) for each in document["tags"]
-    }
+    groups = {tag["name"]: (tag["description"], list[EndpointView]()) for tag in document["tags"]}
     common = _common_codes(document)
     callbacks: dict[str, WebhookView] = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
             endpoint = _endpoint(document, method, path, common, caller or Caller())
             callbacks |= {
-                each.name: each for each in endpoint.callbacks if each.name not in callbacks
+                callback.name: callback
+                for callback in endpoint.callbacks
+                if callback.name not in callbacks
             }
             groups[operation["tags"][0]][1].append(endpoint)
     callbacks |= {
-        name: _webhook(document, name, "", each["post"])
-        for name, each in document["webhooks"].items()
+        name: _webhook(document, name, "", webhook["post"])
+        for name, webhook in document["webhooks"].items()
     }
     return ApiReference(
         info["title"],
@@ -157,7 +157,8 @@ def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiRe
         key["name"],
         key["description"],
         tuple(
-            EndpointGroup(name, purpose, tuple(each)) for name, (purpose, each) in groups.items()
+            EndpointGroup(name, purpose, tuple(endpoints))
+            for name, (purpose, endpoints) in groups.items()
         ),
         tuple(common.values()),
         tuple(callbacks.values()),
@@ -198,11 +199,11 @@ def _endpoint(
         response["description"],
         response_name,
         json_text(answer),
-        tuple(each for each in _errors(document, operation) if each.code not in common),
+        tuple(error for error in _errors(document, operation) if error.code not in common),
         tuple(
-            _webhook(document, name, where, each["post"])
+            _webhook(document, name, where, named["post"])
             for name, at in operation.get("callbacks", {}).items()
-            for where, each in at.items()
+            for where, named in at.items()
         ),
         request,
     )
@@ -220,33 +221,39 @@ def _errors(document: JsonObject, operation: JsonObject) -> Iterator[ErrorRow]:
 def _common_codes(document: JsonObject) -> dict[str, ErrorRow]:
     """Return the codes that every request with a key may be rejected with."""
     operations = [
-        each
+        endpoint
         for item in document["paths"].values()
-        for each in item.values()
-        if each.get("security") != []
+        for endpoint in item.values()
+        if endpoint.get("security") != []
     ]
-    rows = [{row.code: row for row in _errors(document, each)} for each in operations]
-    return {code: row for code, row in rows[0].items() if all(code in each for each in rows)}
+    rows = [{row.code: row for row in _errors(document, operation)} for operation in operations]
+    return {code: row for code, row in rows[0].items() if all(code in row for row in rows)}
 
 
 def _example_request(
     document: JsonObject, operation: JsonObject, method: str, path: str, caller: Caller
 ) -> ExampleRequest:
-    given = [each for each in operation.get("parameters", ()) if "example" in each]
-    for each in given:
-        path = path.replace(f"{{{each['name']}}}", each["example"])
+    given = [parameter for parameter in operation.get("parameters", ()) if "example" in parameter]
+    for parameter in given:
+        path = path.replace(f"{{{parameter['name']}}}", parameter["example"])
     body = None
     if "requestBody" in operation:
         name = _schema_name(operation["requestBody"]["content"]["application/json"]["schema"])
         body = dict(document["components"]["schemas"][name]["examples"][0])
         if caller.result_url is not None:
             body |= {
-                each: caller.result_url for each in ("resultUrl", "displayQrUrl") if each in body
+                member: caller.result_url
+                for member in ("resultUrl", "displayQrUrl")
+                if member in body
             }
     return ExampleRequest(
         method.upper(),
         document["servers"][0]["url"] + path,
-        {each["name"]: each["example"] for each in given if each["in"] == "query"},
+        {
+            parameter["name"]: parameter["example"]
+            for parameter in given
+            if parameter["in"] == "query"
+        },
         None if operation.get("security") == [] else caller.api_key,
         body,
     )
@@ -298,20 +305,21 @@ def _field_rows(schema: JsonObject, in_place: Mapping[str, JsonObject]) -> tuple
     described in place."""
     required = schema.get("required", ())
     rows = []
-    for member, each in schema.get("properties", {}).items():
-        name = _schema_name(each)
+    for member, property_ in schema.get("properties", {}).items():
+        name = _schema_name(property_)
         inner = in_place.get(name or "")
         members = () if inner is None else _field_rows(inner, in_place)
-        described = each if inner is None else inner
+        described = property_ if inner is None else inner
         rows.append(
             FieldRow(
                 member,
-                _type_text(each),
+                _type_text(property_),
                 name if inner is None else None,
                 member in required,
                 _constraints(described),
                 described.get("description", ""),
-                members or (_field_rows(each, in_place) if each.get("type") == "object" else ()),
+                members
+                or (_field_rows(property_, in_place) if property_.get("type") == "object" else ()),
             )
         )
     if isinstance(schema.get("additionalProperties"), dict):
@@ -348,9 +356,9 @@ _PATTERN_TEXTS = {
 
 def _pattern_texts(schema: JsonObject) -> Iterator[str]:
     """Describe the patterns of a text, those of its `allOf` too."""
-    for each in (schema, *schema.get("allOf", ())):
-        if "pattern" in each:
-            yield _PATTERN_TEXTS.get(each["pattern"], f"matches `{each['pattern']}`")
+    for part in (schema, *schema.get("allOf", ())):
+        if "pattern" in part:
+            yield _PATTERN_TEXTS.get(part["pattern"], f"matches `{part['pattern']}`")
 
 
 def _constraints(schema: JsonObject) -> str:
@@ -359,7 +367,7 @@ def _constraints(schema: JsonObject) -> str:
     if "const" in schema:
         limits.append(f"always `{schema['const']}`")
     if "enum" in schema:
-        limits.append("one of " + ", ".join(f"`{each}`" for each in schema["enum"]))
+        limits.append("one of " + ", ".join(f"`{value}`" for value in schema["enum"]))
     least, most = schema.get("minLength"), schema.get("maxLength")
     if most is not None:
         limits.append(f"{least} to {most} characters" if least else f"at most {most} characters")

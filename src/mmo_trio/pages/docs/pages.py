@@ -92,8 +92,12 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     pages.add_app_template_filter(with_code, "with_code")
     pages.add_app_template_filter(breakable, "breakable")
     pages.add_app_template_global(highlighted, "highlighted")
-    refusals = [each for each in api_docs.error_pages.values() if each.status is not None]
-    failures = [each for each in api_docs.error_pages.values() if each.status is None]
+    refusals = [
+        error_page for error_page in api_docs.error_pages.values() if error_page.status is not None
+    ]
+    failures = [
+        error_page for error_page in api_docs.error_pages.values() if error_page.status is None
+    ]
     rendered: dict[str, tuple[str | None, str]] = {}
 
     @cache
@@ -139,7 +143,9 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
         found = api_docs.error_pages.get(code)
         if found is None:
             return Response(await render_template("docs/unknown.html"), 404)
-        played = [each for each in api_docs.scenarios if f"`{code}`" in each.description]
+        played = [
+            scenario for scenario in api_docs.scenarios if f"`{code}`" in scenario.description
+        ]
         return _cached_response(await render_template("docs/error.html", page=found, played=played))
 
     @pages.get("/docs")
@@ -208,7 +214,7 @@ def highlighted(code: str, language: str) -> Markup:
         tokens = list(_tokens(code, language))
     pieces = []
     for name, group in groupby(tokens, key=lambda each: each[0]):
-        text = html.escape("".join([each[1] for each in group]), quote=False)
+        text = html.escape("".join([part[1] for part in group]), quote=False)
         pieces.append(f"<i class={name}>{text}</i>" if name else text)
     return Markup("".join(pieces))
 
@@ -253,14 +259,14 @@ def search_places(
     if not words:
         return []
     ranked = []
-    for number, each in enumerate(_places(reference, pages, scenarios)):
-        title = each.title.casefold()
-        everything = f"{title} {each.kind} {each.text.casefold()}"
+    for number, place in enumerate(_places(reference, pages, scenarios)):
+        title = place.title.casefold()
+        everything = f"{title} {place.kind} {place.text.casefold()}"
         if all(word in everything for word in words):
             in_title = all(word in title for word in words)
             begins = any(part.startswith(words[0]) for part in _WORD.findall(title))
-            ranked.append((title != " ".join(words), not begins, not in_title, number, each))
-    return [each[-1] for each in sorted(ranked, key=lambda each: each[:4])[:FOUND_MAX]]
+            ranked.append((title != " ".join(words), not begins, not in_title, number, place))
+    return [place[-1] for place in sorted(ranked, key=lambda each: each[:4])[:FOUND_MAX]]
 
 
 def _places(
@@ -283,9 +289,9 @@ def _places(
             yield from _fields(row, "", shape.name, shape.name)
     for page in pages.values():
         yield SearchResult(page.code, "error", f"/errors/{page.code}", page.meaning)
-    for each in scenarios:
-        text = f"{each.digits or ''} {each.description}".replace("`", "")
-        yield SearchResult(each.name, "test number", "/docs#numbers", text)
+    for scenario in scenarios:
+        text = f"{scenario.digits or ''} {scenario.description}".replace("`", "")
+        yield SearchResult(scenario.name, "test number", "/docs#numbers", text)
 
 
 def _fields(row: FieldRow, path: str, where: str, anchor: str) -> Iterator[SearchResult]:
@@ -293,5 +299,5 @@ def _fields(row: FieldRow, path: str, where: str, anchor: str) -> Iterator[Searc
     yield SearchResult(
         name, "field", f"/docs#{anchor}", f"{where}: {row.description}".replace("`", "")
     )
-    for each in row.members:
-        yield from _fields(each, f"{name}.", where, anchor)
+    for member in row.members:
+        yield from _fields(member, f"{name}.", where, anchor)

@@ -50,13 +50,15 @@ def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
     async def trial(name: str) -> Response:
         api_key = await sandbox_context().find_demo_key() or ""
         reference = sandbox_reference(api_docs, api_key)
-        endpoint = next((each for each in reference.endpoints if each.name == name), None)
+        endpoint = next(
+            (endpoint for endpoint in reference.endpoints if endpoint.name == name), None
+        )
         if endpoint is None:
             return Response(await render_template("docs/unknown.html"), 404)
         form = request.args if request.method == "GET" else await request.form
         given = {
-            each.name: form.get(each.name, _suggestion(endpoint, each.name))
-            for each in endpoint.parameters
+            parameter.name: form.get(parameter.name, _suggestion(endpoint, parameter.name))
+            for parameter in endpoint.parameters
         }
         body = form.get("body", _example_body(endpoint)).replace("\r\n", "\n")
         answer = None

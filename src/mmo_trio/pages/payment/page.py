@@ -162,7 +162,8 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     async def language() -> dict[str, object]:
         """Give every page its texts in the language of the request, and the links to the others."""
         links = [
-            (each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}") for each in LANGUAGES.values()
+            (language, f"?{urlencode({LANGUAGE_PARAMETER: language.code})}")
+            for language in LANGUAGES.values()
         ]
         return {"texts": _request_texts(), "languages": links}
 
@@ -228,7 +229,7 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
             sheet = sheet.replace(":root", ".branded")
         return Response(sheet, content_type="text/css; charset=utf-8", headers=KEPT)
 
-    signs = {logo_digest(each.logo): each.logo for each in context.signs.values() if each.logo}
+    signs = {logo_digest(sign.logo): sign.logo for sign in context.signs.values() if sign.logo}
 
     @pages.get("/logo/<digest>")
     async def logo(digest: str) -> Response:
@@ -521,7 +522,7 @@ def _shop_url(page: Page) -> str | None:
 
 def _encode_location(url: str) -> str:
     """Percent-encode only the characters that no header may hold, as a browser would (RFC 3987)."""
-    return "".join(each if "!" <= each <= "~" else quote(each) for each in url)
+    return "".join(character if "!" <= character <= "~" else quote(character) for character in url)
 
 
 def _page_url(token: str, mark: str | None = None) -> str:

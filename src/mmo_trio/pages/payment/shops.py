@@ -89,8 +89,8 @@ class ShopCache:
         now = self._now()
         if is_known and self._expires_at is not None and now < self._expires_at:
             return
-        brands = [each.brand for each in await self._store.admin.brands()]
-        self._shops = {each.id: shop_of(each) for each in brands}
-        logos = [each.appearance.logo for each in brands if each.appearance.logo is not None]
-        self._logos = {logo_digest(each): each for each in logos}
+        brands = [brand.brand for brand in await self._store.admin.brands()]
+        self._shops = {brand.id: shop_of(brand) for brand in brands}
+        logos = [brand.appearance.logo for brand in brands if brand.appearance.logo is not None]
+        self._logos = {logo_digest(logo): logo for logo in logos}
         self._expires_at = later(now, SHOPS_TTL)

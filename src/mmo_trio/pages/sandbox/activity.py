@@ -132,7 +132,7 @@ async def suspense() -> Response:
 async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[ShownCallback]:
     """Return these callbacks with what was sent and what was answered, in their order."""
     store, key = pages_context().store, await find_shown_key()
-    payments = await store.transactions([each.gateway_reference for each in recorded])
+    payments = await store.transactions([request.gateway_reference for request in recorded])
     shown = []
     for callback in recorded:
         reference = callback.gateway_reference

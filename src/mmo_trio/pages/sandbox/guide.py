@@ -196,7 +196,7 @@ def example_charts() -> tuple[DrawnChart, DrawnChart]:
     succeeded = [(hour * 37) % 90 + (40 if 8 <= hour <= 20 else 0) for hour in range(24)]
     failed = [(hour * 11) % 14 for hour in range(24)]
     share = [100 * good / (good + bad or 1) for good, bad in zip(succeeded, failed, strict=True)]
-    rate = [None if hour in (3, 4) else each for hour, each in enumerate(share)]
+    rate = [None if hour in (3, 4) else value for hour, value in enumerate(share)]
     volume = (Series("succeeded", succeeded, "c2"), Series("failed", failed, "c3"))
     return (
         draw_bars("volume", "Payments", labels, volume, "{:,.0f}".format),

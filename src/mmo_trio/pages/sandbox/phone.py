@@ -66,7 +66,7 @@ async def pick_number() -> Response:
     number = request.args.get("number", "").replace(" ", "")
     if MSISDN_PATTERN.fullmatch(number):
         return Response("", 303, {"Location": f"/phone/{_without_plus(number)}"})
-    waiting = sorted({_without_plus(each.msisdn) for each in _prompts()})
+    waiting = sorted({_without_plus(prompt.msisdn) for prompt in _prompts()})
     page = await render_template(
         "phones.html", texts=ENGLISH, waiting=waiting, number=number, suggested=PHONE_NUMBER
     )
@@ -100,7 +100,7 @@ async def answer_prompt(number: str, reference: str) -> Response:
     )
     if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
         return Response(await render_template("unknown.html"), 404)
-    is_waiting = any(each.reference == reference for each in _prompts(number))
+    is_waiting = any(prompt.reference == reference for prompt in _prompts(number))
     if operator is None or not is_waiting:
         return Response("", 303, {"Location": origin})
     if action in DECLINE_CODES:
@@ -150,10 +150,10 @@ def _find_prompts(
     """Return the prompts that have not expired, of one phone or of all."""
     now, operator = context.now(), sandbox.operator
     return [
-        each
-        for each in (() if operator is None else operator.prompts())
-        if now < each.expires_at
-        and (number is None or _without_plus(each.msisdn) == _without_plus(number))
+        prompt
+        for prompt in (() if operator is None else operator.prompts())
+        if now < prompt.expires_at
+        and (number is None or _without_plus(prompt.msisdn) == _without_plus(number))
     ]
 
 
@@ -161,12 +161,16 @@ async def _find_payments(context: PagesContext, number: str) -> list[Transaction
     """Return the newest payments of this phone. Raises StoreUnavailable."""
     numbers = (number, f"+{number}")
     found = await context.store.admin.search_payments(number, msisdns=numbers, limit=PAYMENTS_MAX)
-    return [each for each in found.transactions if each.order.party.msisdn in numbers]
+    return [
+        transaction
+        for transaction in found.transactions
+        if transaction.order.party.msisdn in numbers
+    ]
 
 
 def phone_state(prompts: Sequence[SandboxSubmission], payments: Iterable[Transaction]) -> str:
     """Return what is another text as soon as the phone has another prompt or message."""
-    ended = sum(each.status is not Status.PENDING for each in payments)
+    ended = sum(payment.status is not Status.PENDING for payment in payments)
     return f"{ended}-{len(prompts)}-{prompts[-1].reference if prompts else ''}"
 
 
@@ -188,14 +192,19 @@ async def phone_variables(number: str, *, wrong_pin: str = "", only: str = "") -
     return {
         "phone_number": number,
         "prompts": [
-            (each, format_amount(each.amount), each.type == "payin", await _order_name(each))
-            for each in prompts
-            if only in ("", each.reference)
+            (
+                prompt,
+                format_amount(prompt.amount),
+                prompt.type == "payin",
+                await _order_name(prompt),
+            )
+            for prompt in prompts
+            if only in ("", prompt.reference)
         ],
         "state": phone_state(prompts, own) + await _callback_state(context, only),
-        "is_pending": any(each.status is Status.PENDING for each in own),
+        "is_pending": any(payment.status is Status.PENDING for payment in own),
         "messages": phone_messages(own)[-MESSAGES_MAX:],
-        "shops": {each.brand.id: each.brand.name for each in await context.store.admin.brands()},
+        "shops": {brand.brand.id: brand.brand.name for brand in await context.store.admin.brands()},
         "money": format_amount,
         "wrong_pin": wrong_pin,
         "done": request.args.get("done", ""),
@@ -210,7 +219,7 @@ async def _order_name(prompt: SandboxSubmission) -> str:
         return ""
     record = await store.brand_record(transaction.order.brand)
     shop = transaction.order.brand if record is None else record.brand.name
-    return ", ".join(each for each in (shop, transaction.order.merchant_reference) if each)
+    return ", ".join(name for name in (shop, transaction.order.merchant_reference) if name)
 
 
 @frozen
@@ -232,26 +241,26 @@ def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
     which they ended."""
     balances: dict[str, int] = {}
     messages = []
-    for each in sorted(
+    for prompt in sorted(
         (one for one in ended if one.status is not Status.PENDING),
         key=lambda each: each.progress.completed_at or 0,
     ):
         amount, is_payin = (
-            each.progress.final or each.order.requested,
-            each.order.type is Type.PAYIN,
+            prompt.progress.final or prompt.order.requested,
+            prompt.order.type is Type.PAYIN,
         )
         opening = OPENING_BALANCE * 10 ** decimals_of(amount.currency)
         balance = balances.setdefault(amount.currency, opening)
-        if each.status is Status.SUCCESS:
+        if prompt.status is Status.SUCCESS:
             balance += -amount.minor if is_payin else amount.minor
             balances[amount.currency] = balance
         messages.append(
             PhoneMessage(
-                reference=each.progress.provider_reference or each.reference,
-                is_success=each.status is Status.SUCCESS,
+                reference=prompt.progress.provider_reference or prompt.reference,
+                is_success=prompt.status is Status.SUCCESS,
                 is_payin=is_payin,
                 amount=amount,
-                shop=each.order.brand,
+                shop=prompt.order.brand,
                 balance=Money(balance, amount.currency),
             )
         )

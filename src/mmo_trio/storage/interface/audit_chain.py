@@ -55,7 +55,7 @@ class AuditChainVerifier:
         unchecked."""
         self.verified_head = EMPTY_HEAD
         """The last row that was verified."""
-        self._keys = None if keys is None else {each.id: each for each in keys}
+        self._keys = None if keys is None else {key.id: key for key in keys}
 
     def verify(self, rows: Iterable[AuditRow]) -> str | None:
         """Return a sentence that says what is wrong; None when nothing is."""

@@ -173,15 +173,15 @@ async def load_batch(
     if ledger.deposits or ledger.references:
         loaded = (
             ledger.deposits.values(),
-            (each.gateway_reference for each in ledger.references.values()),
+            (record.gateway_reference for record in ledger.references.values()),
         )
         ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
     return LoadedBatch(ledger, uses, fences, known_brands)
 
 
 def _add_transactions(ledger: Ledger, rows: Sequence[pipeline.Row]) -> None:
-    for each in rows:
-        transaction = parse_transaction(*each)
+    for row in rows:
+        transaction = parse_transaction(*row)
         ledger.transactions[transaction.reference] = transaction
 
 
@@ -217,7 +217,10 @@ def _batch_queries(
     for statement, others in (
         (_SELECT_DEPOSITS, deposits),
         (_SELECT_CLAIMS, reads.claims),
-        (_SELECT_REVERSALS, [(each,) for each in filter(pipeline.is_storable, reads.reversals)]),
+        (
+            _SELECT_REVERSALS,
+            [(payment,) for payment in filter(pipeline.is_storable, reads.reversals)],
+        ),
         (_FIND_INTENTS, unknown_intents),
         (_FIND_TRANSACTIONS, unknown),
     ):
@@ -230,8 +233,8 @@ async def _fetch(
     queries: Iterable[tuple[AnyStatement, Iterable[pipeline.BoundStatement]]],
 ) -> Mapping[AnyStatement, Sequence[pipeline.Row]]:
     """Return the rows of each statement, in one round trip."""
-    bound = [(statement, each) for statement, several in queries for each in several]
-    results = await pipeline.execute_pipeline(connection, [each for _, each in bound])
+    bound = [(statement, parameters) for statement, several in queries for parameters in several]
+    results = await pipeline.execute_pipeline(connection, [parameters for _, parameters in bound])
     rows: dict[AnyStatement, list[pipeline.Row]] = {}
     for (statement, _), found in zip(bound, results, strict=True):
         rows.setdefault(statement, []).extend(found)

@@ -318,7 +318,7 @@ def batch_statements(
     if effect.created:
         if not is_horizon_held:
             yield CHECK_CREATION.bind(
-                min(each.order.created_at for each in effect.created.values())
+                min(creation.order.created_at for creation in effect.created.values())
             )
         yield from _creation_statements(effect, tables)
     if submitted := effect.submitted_brands:
@@ -331,8 +331,13 @@ def batch_statements(
         yield from tables.bind_counted(_UPDATE_TRANSACTIONS, moved)
     if effect.redated:
         redated = [
-            (each.order.brand, reference, each.order.created_at, serialize_order(each.order))
-            for reference, each in sorted(effect.redated.items())
+            (
+                redated.order.brand,
+                reference,
+                redated.order.created_at,
+                serialize_order(redated.order),
+            )
+            for reference, redated in sorted(effect.redated.items())
         ]
         yield from tables.bind(_REDATE_TRANSACTIONS, redated)
     yield from _wake_statements(effect, tables)
@@ -356,17 +361,17 @@ def batch_statements(
     if effect.breakers:
         breakers = sorted(effect.breakers.items())
         yield _UPSERT_BREAKERS.bind_rows(
-            (brand, each.fence, serialize_breaker(each.breaker)) for brand, each in breakers
+            (brand, stored.fence, serialize_breaker(stored.breaker)) for brand, stored in breakers
         )
         yield _INSERT_BREAKER_CHANGES.bind_rows(
-            (brand, effect.latest_stamp, each.breaker.state) for brand, each in breakers
+            (brand, effect.latest_stamp, stored.breaker.state) for brand, stored in breakers
         )
     if effect.usage:
         yield from tables.bind(_UPSERT_USAGE, usage_rows(effect))
         limits = [
-            (*key, each.limit)
-            for key, each in sorted(effect.usage.items())
-            if each.limit is not None
+            (*key, counted.limit)
+            for key, counted in sorted(effect.usage.items())
+            if counted.limit is not None
         ]
         if limits:
             yield from tables.bind(_CHECK_USAGE, limits)
@@ -377,11 +382,18 @@ def batch_statements(
 
 def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...]]:
     uses, rows = dict(loaded.reference_use_counts), []
-    for each in effect.references:
-        key = (each.brand, each.merchant_reference)
+    for reference in effect.references:
+        key = (reference.brand, reference.merchant_reference)
         uses[key] = uses.get(key, 0) + 1
         rows.append(
-            (*key, uses[key], each.at, each.gateway_reference, each.earlier.value, each.is_lost)
+            (
+                *key,
+                uses[key],
+                reference.at,
+                reference.gateway_reference,
+                reference.earlier.value,
+                reference.is_lost,
+            )
         )
     return sorted(rows, key=lambda row: row[:3])
 
@@ -392,15 +404,17 @@ def _creation_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundSta
         yield _INSERT_DEPOSITS.bind_rows(
             sorted(
                 (
-                    each.provider,
-                    each.provider_reference,
-                    created[each.gateway_reference].order.brand,
-                    each.gateway_reference,
+                    deposit.provider,
+                    deposit.provider_reference,
+                    created[deposit.gateway_reference].order.brand,
+                    deposit.gateway_reference,
                 )
-                for each in effect.deposits
+                for deposit in effect.deposits
             )
         )
-    rows_created = [(*order_columns(each), *progress_columns(each)) for each in created.values()]
+    rows_created = [
+        (*order_columns(creation), *progress_columns(creation)) for creation in created.values()
+    ]
     yield from tables.bind(_INSERT_TRANSACTIONS, rows_created)
 
 
@@ -413,7 +427,7 @@ def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStateme
     deleted: list[tuple[object, ...]] = []
     receipts: list[tuple[object, ...]] = []
     replaced: list[tuple[object, ...]] = []
-    befores = ((None, each) for each in effect.created.values())
+    befores = ((None, creation) for creation in effect.created.values())
     for before, now in chain(befores, effect.advanced.values()):
         order, wake_at = now.order, now.progress.wake_at
         key = (order.brand, order.gateway_reference)

@@ -205,7 +205,7 @@ class DistributedTables(Tables):
         )
         known = stored if search.known is None else search.known
         owned = {brand: fence for brand, fence in stored.items() if known.get(brand) == fence}
-        taken = [each for brand in owned for each in search.taken.get(brand, ())]
+        taken = [payment for brand in owned for payment in search.taken.get(brand, ())]
         brands = [
             brand
             for (brand,) in await fetch_rows(connection, SELECT_WAITING_BRANDS, list(owned), taken)
@@ -286,7 +286,7 @@ def commit_brand(effect: NetEffect) -> str | None:
     book = (effect.suspense, effect.closed, effect.reopened)
     if any(unsharded) or any(book):
         return None
-    return next((each.brand for each in effect.journal if each.brand), None)
+    return next((entry.brand for entry in effect.journal if entry.brand), None)
 
 
 async def distribute(connection: PostgresConnection) -> None:

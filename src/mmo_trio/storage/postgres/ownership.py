@@ -182,7 +182,7 @@ class PostgresChannelOwnership:
         claimed = await self._call_once(lambda c: claim(c, self.tables, self.lease_number))
         if is_whole:
             self._channel_scans.record(began_at, trio.current_time())
-        self._marks.forget(each.brand for each in claimed)
+        self._marks.forget(claim.brand for claim in claimed)
         return claimed
 
     async def find_callbacks(

@@ -111,7 +111,7 @@ def missing_partitions(
 ) -> Sequence[Partition]:
     """Return those of the present partition and the ones ahead of it that overlap with none that is
     there."""
-    known = [each for each in existing if not each.is_default]
+    known = [partition for partition in existing if not partition.is_default]
     missing: list[Partition] = []
     at = now
     for _ in range(table.ahead + 1):
@@ -135,16 +135,16 @@ def gap_around(table: PartitionedTable, existing: Iterable[Partition], at: Insta
     """Return the partition around an instant that has none: its day or month, as far as nothing
     else has that."""
     whole = partition_at(table, at)
-    known = [each for each in existing if not each.is_default]
+    known = [partition for partition in existing if not partition.is_default]
     begin = max(
-        each
-        for each in (whole.begin, *(other.end for other in known))
-        if each is not None and each <= at
+        begin
+        for begin in (whole.begin, *(other.end for other in known))
+        if begin is not None and begin <= at
     )
     end = min(
-        each
-        for each in (whole.end, *(other.begin for other in known))
-        if each is not None and each > at
+        end
+        for end in (whole.end, *(other.begin for other in known))
+        if end is not None and end > at
     )
     return _narrowed(evolve(whole, end=end), begin)
 
@@ -168,7 +168,9 @@ async def partitions_before(
 ) -> Sequence[Partition]:
     """Return the partitions of a table whose rows are all before this instant, the oldest first."""
     found = await list_partitions(connection, table)
-    return [each for each in found if each.end is not None and each.end <= instant]
+    return [
+        partition for partition in found if partition.end is not None and partition.end <= instant
+    ]
 
 
 async def maintain_partitions(connection: PostgresConnection, *, of_past: bool = False) -> bool:
@@ -273,7 +275,7 @@ async def _make_partition(
 
         # Another process may have made it since this one has looked.
         existing = await list_partitions(connection, wanted.table)
-        if any(_overlap(each, wanted) for each in existing if not each.is_default):
+        if any(_overlap(partition, wanted) for partition in existing if not partition.is_default):
             return ()
 
         rows = f"{rest.name} WHERE at < {wanted.end} AND at >="
@@ -314,7 +316,7 @@ async def _limit_waits(connection: PostgresConnection) -> None:
 
 def _parse_partition(table: str, name: str, bounds: str) -> Partition:
     if found := _RANGE.fullmatch(bounds):
-        begin, end = (_parse_bound(each) for each in found.groups())
+        begin, end = (_parse_bound(group) for group in found.groups())
         return Partition(table, name, begin, end)
     return Partition(table, name, None, None, is_default=True)
 

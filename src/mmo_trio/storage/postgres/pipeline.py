@@ -45,11 +45,11 @@ def _array_encoder(oid: int, encode: Encode) -> Encode:
         if not elements:
             return _empty_array(0, 0, oid)
         parts = [_array_head(1, None in elements, oid, len(elements), 1)]
-        for each in elements:
-            if each is None:
+        for element in elements:
+            if element is None:
                 parts.append(_NULL)
             else:
-                encoded = encode(each)
+                encoded = encode(element)
                 parts.append(_integer(len(encoded)))
                 parts.append(encoded)
         return b"".join(parts)
@@ -85,7 +85,7 @@ def _encode_texts(elements: Sequence[str | None]) -> bytes:
             return _encode_storable(elements)
     except UnicodeEncodeError:
         pass
-    return _encode_storable([each and escape_text(each) for each in elements])
+    return _encode_storable([element and escape_text(element) for element in elements])
 
 
 _ENCODERS: dict[str, Encode] = {
@@ -120,12 +120,12 @@ class PreparedStatement:
         types = _PLACEHOLDER.findall(self.sql)
         parts = _PLACEHOLDER.split(self.sql)[::2]
         assert len(types) == self.sql.count("%"), f"a value without a type in {self.sql}"
-        numbered = (f"${number}::{each}" for number, each in enumerate(types, start=1))
+        numbered = (f"${number}::{kind}" for number, kind in enumerate(types, start=1))
         self.text = "".join(
             part + mark for part, mark in zip(parts, (*numbered, ""), strict=True)
         ).encode()
         self.name = b"mmo_" + sha256(self.text).hexdigest()[:16].encode()
-        self._encoders = [_ENCODERS[each] for each in types]
+        self._encoders = [_ENCODERS[kind] for kind in types]
         self.formats = [pq.Format.BINARY] * len(types)
 
     def bind(self, *values: Any) -> BoundStatement:
@@ -171,14 +171,14 @@ def _pipeline(
     before."""
     pgconn, prepared = connection.pgconn, connection.prepared
     unprepared = dict.fromkeys(
-        each.statement for each in statements if each.statement.name not in prepared
+        item.statement for item in statements if item.statement.name not in prepared
     )
     pgconn.enter_pipeline_mode()
     for statement in unprepared:
         pgconn.send_prepare(statement.name, statement.text)
-    for each in statements:
+    for item in statements:
         pgconn.send_query_prepared(
-            each.statement.name, each.values, each.statement.formats, pq.Format.BINARY
+            item.statement.name, item.values, item.statement.formats, pq.Format.BINARY
         )
     pgconn.pipeline_sync()
     results = yield from _collect_results(pgconn)
@@ -191,7 +191,7 @@ def _pipeline(
         yield from _flush(pgconn)
         while (yield from _next_result(pgconn)) is not None:
             pass
-    failed = [each for each in results if each.status == pq.ExecStatus.FATAL_ERROR]
+    failed = [result for result in results if result.status == pq.ExecStatus.FATAL_ERROR]
     return failed or results[len(unprepared) :]
 
 

@@ -85,7 +85,7 @@ class PrimaryFinder:
                 psycopg.OperationalError("a primary that was replaced still takes writes: end it")
             )
         final = [
-            each for each in errors if classify_error(each) is not PostgresErrorKind.DISCONNECTED
+            error for error in errors if classify_error(error) is not PostgresErrorKind.DISCONNECTED
         ]
         raise (final or errors)[-1]
 
@@ -126,7 +126,7 @@ class PrimaryFinder:
 
     def _order(self) -> Sequence[int]:
         every = range(len(self.servers))
-        return [self._preferred, *(each for each in every if each != self._preferred)]
+        return [self._preferred, *(server for server in every if server != self._preferred)]
 
     async def _look(self, place: int) -> None:
         """Note the timeline of a server, if it is reached and takes writes."""
@@ -200,12 +200,13 @@ def split_servers(conninfo: str) -> Sequence[str]:
         for name in ("host", "hostaddr", "port")
         if parameters.get(name)
     }
-    total = max((len(each) for name, each in parts.items() if name != "port"), default=1)
+    total = max((len(values) for name, values in parts.items() if name != "port"), default=1)
     if total == 1:
         return [conninfo]
     return [
         make_conninfo(
-            conninfo, **{name: each[place if len(each) > 1 else 0] for name, each in parts.items()}
+            conninfo,
+            **{name: values[place if len(values) > 1 else 0] for name, values in parts.items()},
         )
         for place in range(total)
     ]

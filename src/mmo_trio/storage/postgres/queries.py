@@ -94,7 +94,7 @@ async def look_up(
         (_BY_GATEWAY_REFERENCE, by_gateway),
         (_BY_MERCHANT_REFERENCE, by_merchant),
     ):
-        storable = [each for each in named if is_storable(each[1])]
+        storable = [pair for pair in named if is_storable(pair[1])]
         if storable:
             statements += tables.bind(statement, storable)
     results = await execute_pipeline(connection, statements)
@@ -111,7 +111,7 @@ async def find_brands(
     connection: PostgresConnection, brands: Sequence[str]
 ) -> Sequence[BrandRecord | None]:
     """Return each of these brands with its keys, the oldest first."""
-    wanted = [each for each in brands if is_storable(each)]
+    wanted = [brand for brand in brands if is_storable(brand)]
     (rows,) = await execute_pipeline(connection, [_FIND_BRANDS.bind(wanted)])
     found = parse_brand_records(rows)
     return [found.get(brand) for brand in brands]
@@ -120,7 +120,7 @@ async def find_brands(
 async def run_statement(connection: PostgresConnection, statement: SqlStatement) -> Sequence[Row]:
     """Return the rows of a statement, inside the connection's transaction if there is one. Values
     hold text as PostgreSQL can store it."""
-    values = [_storable(each) for each in statement.values]
+    values = [_storable(value) for value in statement.values]
     cursor = await connection.execute(
         statement.text.replace("?", "%s").encode(), values or None, binary=True
     )
@@ -129,7 +129,7 @@ async def run_statement(connection: PostgresConnection, statement: SqlStatement)
 
 def _storable(value: object) -> object:
     if isinstance(value, list):
-        return [_storable(each) for each in value]
+        return [_storable(element) for element in value]
     return escape_text(value) if isinstance(value, str) else value
 
 

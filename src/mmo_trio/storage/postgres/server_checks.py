@@ -125,8 +125,8 @@ async def _check_pooling(primary: PrimaryFinder, connection: PostgresConnection)
         async with other:
             processes = [set[int](), set[int]()]
             for _ in range(_POOLING_ROUNDS):
-                for each, found in zip((connection, other), processes, strict=True):
-                    found.add(await _server_process(each))
+                for session, found in zip((connection, other), processes, strict=True):
+                    found.add(await _server_process(session))
             if len(processes[0]) > 1 or len(processes[1]) > 1 or processes[0] & processes[1]:
                 raise psycopg.OperationalError("two connections share one session")
     except psycopg.Error as error:

@@ -47,7 +47,7 @@ _POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
 
 async def find_holders(connection: PostgresConnection, lock: SharedLock) -> set[str]:
     """Return the commits that hold this lock now."""
-    return {each for (each,) in await fetch_rows(connection, _SELECT_HOLDERS, *lock)}
+    return {holder for (holder,) in await fetch_rows(connection, _SELECT_HOLDERS, *lock)}
 
 
 async def wait_for_holders(run: RunCall, lock: SharedLock, holders: set[str]) -> None:

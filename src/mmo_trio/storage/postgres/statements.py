@@ -75,7 +75,7 @@ class StatementJoiner:
     def join(self, statements: Sequence[BoundStatement]) -> BoundStatement | None:
         """Return one statement that does what these do; None where one of them has to run by
         itself."""
-        shape = tuple(each.statement for each in statements)
+        shape = tuple(statement.statement for statement in statements)
         joined = self._made.get(shape)
         if joined is None:
             joined = _join(shape) if len(self._made) < SHAPES_MAX else None
@@ -84,23 +84,23 @@ class StatementJoiner:
             self._made[shape] = joined
         values: list[bytes | None] = []
         checked: list[bytes | None] = []
-        for each in statements:
-            assert isinstance(each.statement, JoinableStatement)
-            values += each.values[: each.statement.written_values]
-            checked += each.values[each.statement.written_values :]
+        for statement in statements:
+            assert isinstance(statement.statement, JoinableStatement)
+            values += statement.values[: statement.statement.written_values]
+            checked += statement.values[statement.statement.written_values :]
         return BoundStatement(joined, values + checked)
 
 
 def _join(shape: _Shape) -> PreparedStatement | None:
-    parts = [each for each in shape if isinstance(each, JoinableStatement)]
-    writes = {f"w{nth}": each.write.strip() for nth, each in enumerate(parts) if each.write}
-    tables = {each.table for each in parts if each.write}
+    parts = [part for part in shape if isinstance(part, JoinableStatement)]
+    writes = {f"w{nth}": part.write.strip() for nth, part in enumerate(parts) if part.write}
+    tables = {part.table for part in parts if part.write}
     if len(parts) < len(shape) or len(tables) < len(writes):
         return None
     checks = [
-        each.check.replace(_ROW_COUNT, f"(SELECT count(*) FROM w{nth})")
-        for nth, each in enumerate(parts)
-        if each.check
+        part.check.replace(_ROW_COUNT, f"(SELECT count(*) FROM w{nth})")
+        for nth, part in enumerate(parts)
+        if part.check
     ]
     written = ", ".join(f"{name} AS ({write})" for name, write in writes.items())
     return PreparedStatement(f"WITH {written} SELECT {', '.join(checks) or '1'}")

@@ -224,9 +224,9 @@ class PostgresStore(Store):
             if isinstance(error, CommitInDoubt):
                 intents = (work.intent for work in claimed)
                 keys = tuple(
-                    (each.gateway_reference, each.kind)
-                    for each in intents
-                    if not isinstance(each, PollProvider)
+                    (intent.gateway_reference, intent.kind)
+                    for intent in intents
+                    if not isinstance(intent, PollProvider)
                 )
                 self._in_doubt.append((error.key, keys))
             if resolved:  # They are left out from now on, so they must not be lost with this claim.

@@ -80,7 +80,7 @@ def provider_notes(*topics: admin_types.NoteTopic) -> SqlQuery[Sequence[admin_ty
     notes = yield from select(
         lambda row: admin_types.ProviderNote(row[0], admin_types.NoteTopic(row[1]), *row[2:]),
         f"SELECT provider, topic, subject, at, content FROM provider_notes WHERE topic {ANY_OF}",
-        [str(each) for each in topics],
+        [str(topic) for topic in topics],
     )
     return sorted(notes, key=lambda each: (each.provider, each.topic, each.subject))
 
@@ -139,12 +139,12 @@ def begin_restoration(
         lost_id,
         store_id,
     )
-    for each in holds:
+    for hold in holds:
         yield from execute(
             "INSERT INTO restored_brands (brand) VALUES (?) ON CONFLICT (brand) DO NOTHING",
-            each.brand,
+            hold.brand,
         )
-        yield from hold_brand(each)
+        yield from hold_brand(hold)
     yield from execute("DELETE FROM sessions")
     yield from execute("DELETE FROM console_inputs")
     yield from raise_generation()

@@ -174,9 +174,9 @@ def record_refusals(
             times[day],
         )
         of_day = (
-            each
-            for each in refused
-            if admin_types.BrandDay(each.brand, each.request.created_at // DAY) == day
+            refusal
+            for refusal in refused
+            if admin_types.BrandDay(refusal.brand, refusal.request.created_at // DAY) == day
         )
         yield from _record_refused(
             day, list(of_day)[: max(0, admin_types.REFUSALS_RECORDED_MAX - counted[0][0])]
@@ -225,7 +225,7 @@ def _record_refused(day: admin_types.BrandDay, refused: Sequence[RefusedRequest]
         places = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
         yield from execute(
             f"INSERT INTO refused_requests ({_REFUSED_COLUMNS}) VALUES {places}",
-            *(each for row in rows for each in _refused_row(row)),
+            *(refusal for row in rows for refusal in _refused_row(row)),
         )
     if refused:
         yield from execute(

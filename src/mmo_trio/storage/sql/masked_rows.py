@@ -78,8 +78,8 @@ class RowUpdate:
         return found
 
     def _single_text(self) -> str:
-        changed = [f"{each} = ?" for each in self.changes]
-        found = " AND ".join(f"{each} = ?" for each in self.keys)
+        changed = [f"{change} = ?" for change in self.changes]
+        found = " AND ".join(f"{key} = ?" for key in self.keys)
         return (
             f"UPDATE {self.table} SET {self._assignments(changed)} WHERE {found} RETURNING "
             f"{self.returned}"
@@ -93,15 +93,15 @@ class RowUpdate:
             [f"{prefix}{nth}" for nth in range(len(of))]
             for prefix, of in (("key", self.keys), ("new", self.changes))
         )
-        found = [f"{each} = given.{name}" for each, name in zip(self.keys, keys, strict=True)]
+        found = [f"{column} = given.{name}" for column, name in zip(self.keys, keys, strict=True)]
         found += ["at >= ?", "at <= ?"] if "at" in self.keys else []
         found += ["brand = ?"] if with_brand else []
         changed = [
-            f"{each} = given.{name}" for each, name in zip(self.changes, changes, strict=True)
+            f"{column} = given.{name}" for column, name in zip(self.changes, changes, strict=True)
         ]
         return (
             f"UPDATE {self.table} SET {self._assignments(changed)}"
-            f" FROM unnest({', '.join(f'?::{each}[]' for each in types)}) AS given "
+            f" FROM unnest({', '.join(f'?::{kind}[]' for kind in types)}) AS given "
             f"({', '.join(keys + changes)})"
             f" WHERE {' AND '.join(found)} RETURNING {self.returned}"
         )
@@ -137,10 +137,13 @@ def mask_payments(
     unsent = yield from _with_open_intents(schema, found)
     unsent |= yield from _with_unfinished_reversals(_references_of(found))
     ended = [
-        each for each in found if each.progress.stage.is_terminal and each.reference not in unsent
+        payment
+        for payment in found
+        if payment.progress.stage.is_terminal and payment.reference not in unsent
     ]
     masked = yield from _replace(
-        schema, [(each, after) for each in ended if (after := mask_transaction(each)) != each]
+        schema,
+        [(record, after) for record in ended if (after := mask_transaction(record)) != record],
     )
     yield from _mask_claims_of(masked)
     forget(_references_of(ended))
@@ -188,8 +191,10 @@ def _by_shard(
     """Yield the payments that one statement may name: those of a brand where they are distributed,
     and else all, with an empty text for the brand."""
     found: dict[str, list[Transaction]] = {}
-    for each in transactions:
-        found.setdefault(each.order.brand if schema.is_distributed else "", []).append(each)
+    for transaction in transactions:
+        found.setdefault(transaction.order.brand if schema.is_distributed else "", []).append(
+            transaction
+        )
     return found.items()
 
 
@@ -203,13 +208,13 @@ def _of_payments(schema: SqlSchema, brand: str, references: Sequence[str]) -> Wh
 
 def _references_of(transactions: Iterable[Transaction]) -> list[str]:
     """Return the gatewayReferences of these payments."""
-    return [each.reference for each in transactions]
+    return [transaction.reference for transaction in transactions]
 
 
 def _about_payments(schema: SqlSchema, brand: str, payments: Sequence[Transaction]) -> Where:
     """Return the condition for rows about these payments in a table that is divided by time. Of its
     partitions those are left out that end before the oldest of the payments."""
-    oldest = min(each.order.created_at for each in payments)
+    oldest = min(payment.order.created_at for payment in payments)
     return _of_payments(schema, brand, _references_of(payments)).and_(
         "at >= ?", oldest - EARLIEST_LINE_BEFORE
     )
@@ -295,7 +300,7 @@ def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
         f"SELECT id, reason, evidence, remark FROM proposals {about}", *about.values
     )
     for id, *texts in rows:
-        masked = [None if each is None else mask_text(each) for each in texts]
+        masked = [None if text is None else mask_text(text) for text in texts]
         if masked != texts:
             yield from execute(
                 "UPDATE proposals SET reason = ?, evidence = ?, remark = ? WHERE id = ?",
@@ -334,9 +339,9 @@ def _mask_claims_of(payments: Iterable[Transaction]) -> SqlQuery[None]:
 
 def _receipts_by_provider(payments: Iterable[Transaction]) -> Mapping[str, Sequence[str]]:
     found: dict[str, list[str]] = {}
-    for each in payments:
-        if each.progress.provider_reference is not None:
-            found.setdefault(each.order.provider, []).append(each.progress.provider_reference)
+    for payment in payments:
+        if payment.progress.provider_reference is not None:
+            found.setdefault(payment.order.provider, []).append(payment.progress.provider_reference)
     return found
 
 

@@ -33,7 +33,7 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[admin_types.Ba
         " (SELECT former_ids FROM store_state),"
         " (SELECT CAST(coalesce(sum(unfinished), 0) AS bigint) FROM reversals WHERE unfinished > 0)"
     )
-    usage = [each.on_day(now // DAY) for each in (yield from brand_usage())]
+    usage = [usage.on_day(now // DAY) for usage in (yield from brand_usage())]
     restorations = len(former_ids.split())
     return admin_types.Backlog(
         pending,
@@ -196,18 +196,18 @@ def latest_balance(provider: str, account: str) -> SqlQuery[AccountBalance | Non
 
 def record_balances(balances: Sequence[AccountBalance]) -> SqlQuery[None]:
     """Keep balances; one that is known is the same answer once more."""
-    for each in balances:
+    for balance in balances:
         yield from execute(
             "INSERT INTO provider_balances (provider, account, at, minor, currency, is_float) "
             "VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (provider, account, at) DO NOTHING",
             *(
-                each.provider,
-                each.account,
-                each.at,
-                each.amount.minor,
-                each.amount.currency,
-                int(each.is_float),
+                balance.provider,
+                balance.account,
+                balance.at,
+                balance.amount.minor,
+                balance.amount.currency,
+                int(balance.is_float),
             ),
         )
 

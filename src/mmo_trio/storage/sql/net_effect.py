@@ -107,13 +107,13 @@ class NetEffect:
     @property
     def submitted_brands(self) -> frozenset[str]:
         """Return the brands of payments whose submission begins."""
-        created = (each for each in self.created.values() if each.progress.submissions)
+        created = (creation for creation in self.created.values() if creation.progress.submissions)
         advanced = (
             now
             for was, now in self.advanced.values()
             if now.progress.submissions > was.progress.submissions
         )
-        return frozenset(each.order.brand for each in (*created, *advanced))
+        return frozenset(change.order.brand for change in (*created, *advanced))
 
     @property
     def latest_stamp(self) -> Instant:
@@ -153,7 +153,7 @@ class NetEffect:
                 self.claims[change.key] = (stored, claim_after)
             case changes.ReversalChanged(known, reversal):
                 stored, _ = self.reversals.get(
-                    reversal.payment, (sum(each.version for each in known), known)
+                    reversal.payment, (sum(reversal.version for reversal in known), known)
                 )
                 self.reversals[reversal.payment] = (stored, change.reversals)
             case changes.QrRecorded():
@@ -176,7 +176,7 @@ class NetEffect:
             self.usage[key] = added
         elif known.share.day == added.share.day:
             share = evolve(added.share, amount=known.share.amount + added.share.amount)
-            limits = [each for each in (known.limit, added.limit) if each is not None]
+            limits = [limit for limit in (known.limit, added.limit) if limit is not None]
             self.usage[key] = changes.UsageChanged(added.brand, share, max(limits, default=None))
 
     def _advance(self, before_change: Transaction, after_change: Transaction) -> None:

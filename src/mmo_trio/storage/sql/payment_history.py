@@ -139,7 +139,7 @@ def suspense_entries(
     those next above one; with reasons only those that have one of them."""
     where = Where().and_("id < ?", before).and_("id > ?", after)
     if reasons:
-        where.among("reason", [each.value for each in reasons])
+        where.among("reason", [reason.value for reason in reasons])
     if not with_closed:
         where.and_("closed_at IS NULL")
     text = f"SELECT {SUSPENSE_COLUMNS} FROM suspense {where}"

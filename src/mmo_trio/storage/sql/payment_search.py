@@ -81,7 +81,7 @@ def search_payments(
         (f"receipts AS named {of_named}", "named.receipt", text),
         ("transactions AS t", "t.gateway_reference", text.upper()),
         ("transactions AS t", "t.reconciliation_reference", text),
-        *(("transactions AS t", "t.msisdn", each) for each in msisdns),
+        *(("transactions AS t", "t.msisdn", msisdn) for msisdn in msisdns),
     ):
         rows = yield from execute(
             f"SELECT t.order_row, t.progress FROM {source} WHERE {column} = ? AND {_OLDER_THAN} "
@@ -241,7 +241,7 @@ def _rows_needing_person(
         ATTENTION_READ_MAX,
     )
     late = [reference for reference, at in uncalled if at >= times.callbacks_since]
-    named = {each.reference for each in stuck} | {row[0] for row in reported} | set(late)
+    named = {payment.reference for payment in stuck} | {row[0] for row in reported} | set(late)
     is_complete = len(stuck) < STUCK_READ_MAX and max(len(reported), len(late)) < ATTENTION_READ_MAX
 
     where = _matching(payment_filter).among("t.gateway_reference", sorted(named))
@@ -322,7 +322,7 @@ def stuck_transactions(
             limit,
         )
         scanned = _parse_transactions(rows)
-        found += [each for each in scanned if is_stuck(each, now=now)]
+        found += [payment for payment in scanned if is_stuck(payment, now=now)]
         if len(rows) < limit:
             break
         at = position_of(scanned[-1])
@@ -338,7 +338,7 @@ def _newest_page(
 ) -> PaymentPage:
     """Return the newest of these transactions, upwards the oldest, each once and the newest
     first."""
-    different = {each.reference: each for each in transactions}
+    different = {transaction.reference: transaction for transaction in transactions}
     ordered = sorted(different.values(), key=position_of, reverse=not upwards)
     page = ordered[:limit]
     return PaymentPage(

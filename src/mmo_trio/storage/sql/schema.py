@@ -58,7 +58,7 @@ def migration_scripts(database: str) -> dict[int, str]:
     """Return the migrations of `sqlite` or `postgres` by number; each brings a database from the
     number before to its own."""
     found = files("mmo_trio.storage").joinpath("schema", database).iterdir()
-    named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
+    named = {int(file.name[:4]): file for file in found if file.name.endswith(".sql")}
     return {number: named[number].read_text("utf-8") for number in sorted(named)}
 
 

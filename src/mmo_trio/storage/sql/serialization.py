@@ -129,9 +129,9 @@ def callback_body_rows(effect: NetEffect) -> list[tuple[str, str, int, bytes]]:
     """Return brand, gateway_reference, at and body of the responses to callbacks that had a
     body."""
     return [
-        (each.brand, each.gateway_reference, each.at, each.attempt.body)
-        for each in effect.callbacks
-        if each.attempt.body
+        (callback.brand, callback.gateway_reference, callback.at, callback.attempt.body)
+        for callback in effect.callbacks
+        if callback.attempt.body
     ]
 
 
@@ -154,8 +154,8 @@ def suspense_rows(effect: NetEffect) -> list[tuple[Any, ...]]:
     """Return identity, reason, provider, content, gateway_reference, brand, first_at, last_at and
     times of entries that are not equal."""
     book: dict[bytes, list[SuspenseRecorded]] = {}
-    for each in effect.suspense:
-        book.setdefault(suspense_identity(each), []).append(each)
+    for entry in effect.suspense:
+        book.setdefault(suspense_identity(entry), []).append(entry)
     return [
         (
             identity,
@@ -176,7 +176,8 @@ def closed_rows(effect: NetEffect) -> list[tuple[int, int, str, str]]:
     """Return time, id, note and who closes it, for each entry of the suspense book that a batch
     closes, in the order of their ids."""
     return [
-        (each.at, id, each.note, CLOSED_BY_ITSELF) for id, each in sorted(effect.closed.items())
+        (closing.at, id, closing.note, CLOSED_BY_ITSELF)
+        for id, closing in sorted(effect.closed.items())
     ]
 
 
@@ -193,7 +194,10 @@ CLOSED_BY_ITSELF = "gateway"
 def usage_rows(effect: NetEffect) -> list[tuple[str, str, int, int]]:
     """Return brand, counter, day and amount of what a batch adds to counters, in the order of their
     keys."""
-    return [(*key, each.share.day, each.share.amount) for key, each in sorted(effect.usage.items())]
+    return [
+        (*key, counted.share.day, counted.share.amount)
+        for key, counted in sorted(effect.usage.items())
+    ]
 
 
 def _msisdn_key(order: model.Order) -> str | None:
@@ -240,7 +244,7 @@ def serialize_order(order: model.Order) -> bytes:
     if page is not None:
         urls = f"{_text(page.success_redirect_url)},{_text(page.error_redirect_url)}"
         paged = f"[{_json_string(page.token)},{page.closes_at},{urls}]"
-    usage = [f"[{_json_string(each.counter)},{each.day},{each.amount}]" for each in order.usage]
+    usage = [f"[{_json_string(share.counter)},{share.day},{share.amount}]" for share in order.usage]
     return with_checksum(
         f"[{_json_string(order.gateway_reference)}"
         f",{_json_string(order.brand)}"
@@ -418,7 +422,7 @@ def _parse_order(text: bytes) -> model.Order:
         scenario=row[19],
         api_key_id=row[20],
         utc_offset=row[21],
-        usage=tuple(model.UsageShare(*each) for each in row[22]),
+        usage=tuple(model.UsageShare(*share) for share in row[22]),
         is_simulated=bool(row[23]),
     )
 
@@ -514,14 +518,14 @@ def reversal_columns(reversals: Sequence[Reversal]) -> tuple[object, ...]:
     """Return what the row of a payment's reversals holds, after the payment: version, `asked_at`,
     `wake_at`, the number of those that have not ended, the brand, `changed_at`, and all of them,
     each value under the name of its attribute."""
-    wakes = [each.wake_at for each in reversals if each.wake_at is not None]
+    wakes = [reversal.wake_at for reversal in reversals if reversal.wake_at is not None]
     return (
-        sum(each.version for each in reversals),
-        max(each.asked_at for each in reversals),
+        sum(reversal.version for reversal in reversals),
+        max(reversal.asked_at for reversal in reversals),
         min(wakes, default=None),
-        sum(not each.state.has_ended for each in reversals),
+        sum(not reversal.state.has_ended for reversal in reversals),
         reversals[0].brand,
-        max(each.changed_at for each in reversals),
+        max(reversal.changed_at for reversal in reversals),
         _with_names(tuple(reversals)),
     )
 

@@ -74,7 +74,8 @@ def select_one(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[T
 def values_of(record: AttrsInstance) -> list[Any]:
     """Return the values of a record's attributes in their order, each as a database takes it."""
     return [
-        each.value if isinstance(each, Enum) else each for each in astuple(record, recurse=False)
+        value.value if isinstance(value, Enum) else value
+        for value in astuple(record, recurse=False)
     ]
 
 

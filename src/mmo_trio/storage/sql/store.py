@@ -185,7 +185,9 @@ class Store(ABC):
             "SELECT reversals FROM reversals WHERE wake_at <= ? ORDER BY wake_at, payment LIMIT ?"
         )
         found = await self._fetch(_parse_reversals, statement, now, limit)
-        return [each for each in found if each.wake_at is not None and each.wake_at <= now]
+        return [
+            payment for payment in found if payment.wake_at is not None and payment.wake_at <= now
+        ]
 
     async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
         """Begin to list what was paid to this provider's account, in one process at a time: return
@@ -233,7 +235,7 @@ class Store(ABC):
             f"SELECT order_row, progress FROM transactions WHERE gateway_reference IN ({places})"
         )
         found = await self._fetch(_parse_transactions, statement, *gateway_references)
-        return {each.reference: each for each in found}
+        return {payment.reference: payment for payment in found}
 
     async def open_polls(self, gateway_references: Sequence[str]) -> Mapping[str, PollEnded]:
         """Return the questions about these payments that are open, by gatewayReference: about at
@@ -244,7 +246,7 @@ class Store(ABC):
             f" WHERE kind = 'poll' AND gateway_reference IN ({places})"
         )
         found = await self._fetch(_parse_polls, statement, *gateway_references)
-        return {each.gateway_reference: each for each in found}
+        return {record.gateway_reference: record for record in found}
 
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
         """Return the transaction of this hosted page."""
@@ -464,7 +466,7 @@ def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:
 
 
 def _parse_reversals(rows: Sequence[Row]) -> Sequence[Reversal]:
-    return [each for row in rows for each in serialization.parse_reversals(row[0])]
+    return [reversal for row in rows for reversal in serialization.parse_reversals(row[0])]
 
 
 def _parse_key_owner(rows: Sequence[Row]) -> KeyOwner | None:

@@ -122,7 +122,7 @@ def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Se
     """Return the rows of a statement, inside the connection's transaction. A list is one value: an
     array of JSON."""
     text = statement.text.replace(ANY_OF, "IN (SELECT value FROM json_each(?))")
-    values = [json.dumps(each) if isinstance(each, list) else each for each in statement.values]
+    values = [json.dumps(value) if isinstance(value, list) else value for value in statement.values]
     return connection.execute(text, values).fetchall()
 
 

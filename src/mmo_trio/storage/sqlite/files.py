@@ -192,7 +192,7 @@ class OpenFiles:
     def _log_identities(self) -> Sequence[FileIdentity | None]:
         found = [_stat(path) for path in self._log_paths]
         self.log_bytes = 0 if found[0] is None else found[0].st_size
-        return [None if each is None else (each.st_dev, each.st_ino) for each in found]
+        return [None if status is None else (status.st_dev, status.st_ino) for status in found]
 
     @property
     def _description(self) -> str:

@@ -112,16 +112,16 @@ class RecentTransactions:
 
     def add(self, transactions: Iterable[Transaction]) -> None:
         """Add what is about to be committed; call `clear` if the commit fails."""
-        for each in transactions:
-            self._transactions.pop(each.reference, None)
-            self._transactions[each.reference] = each
+        for transaction in transactions:
+            self._transactions.pop(transaction.reference, None)
+            self._transactions[transaction.reference] = transaction
         while len(self._transactions) > CACHED_MAX:
             del self._transactions[next(iter(self._transactions))]
 
     def discard(self, references: Iterable[str]) -> None:
         """Remove these payments, which were changed without a decision."""
-        for each in references:
-            self._transactions.pop(each, None)
+        for reference in references:
+            self._transactions.pop(reference, None)
 
     def clear(self) -> None:
         """Empty the cache: a commit failed, or another process has written."""
@@ -147,7 +147,7 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
         claim = serialization.parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
     for payment, row in _run_for_rows(
-        connection, _SELECT_REVERSALS, [(each,) for each in reads.reversals]
+        connection, _SELECT_REVERSALS, [(reversal,) for reversal in reads.reversals]
     ):
         ledger.reversals[payment] = serialization.parse_reversals(row)
     for row in _run_for_rows(connection, _SELECT_INTENTS, [*reads.intents]):
@@ -206,11 +206,11 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             " provider_receipt, status, version, progress, object) {rows}",
             [
                 (
-                    *serialization.order_columns(each),
-                    *_search_columns(each),
-                    *serialization.progress_columns(each),
+                    *serialization.order_columns(creation),
+                    *_search_columns(creation),
+                    *serialization.progress_columns(creation),
                 )
-                for each in effect.created.values()
+                for creation in effect.created.values()
             ],
         )
     if effect.advanced:
@@ -234,8 +234,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         connection.executemany(
             "UPDATE transactions SET created_at = ?, order_row = ? WHERE gateway_reference = ?",
             [
-                (each.order.created_at, serialization.serialize_order(each.order), id)
-                for id, each in effect.redated.items()
+                (redated.order.created_at, serialization.serialize_order(redated.order), id)
+                for id, redated in effect.redated.items()
             ],
         )
     if effect.references:
@@ -245,14 +245,14 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             " (brand, merchant_reference, gateway_reference, at, earlier, is_lost) {rows}",
             [
                 (
-                    each.brand,
-                    each.merchant_reference,
-                    each.gateway_reference,
-                    each.at,
-                    each.earlier.value,
-                    each.is_lost,
+                    reference.brand,
+                    reference.merchant_reference,
+                    reference.gateway_reference,
+                    reference.at,
+                    reference.earlier.value,
+                    reference.is_lost,
                 )
-                for each in effect.references
+                for reference in effect.references
             ],
         )
     if effect.deposits:
@@ -260,8 +260,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             "INSERT INTO deposits (provider, provider_reference, gateway_reference) VALUES "
             "(?, ?, ?)",
             [
-                (each.provider, each.provider_reference, each.gateway_reference)
-                for each in effect.deposits
+                (deposit.provider, deposit.provider_reference, deposit.gateway_reference)
+                for deposit in effect.deposits
             ],
         )
     for key, (_, claim) in effect.claims.items():
@@ -304,23 +304,23 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             [(reference, kind.value) for reference, kind in effect.concluded],
         )
     scheduled = effect.scheduled.values()
-    plain = [each for each in scheduled if not isinstance(each, PollEnded)]
+    plain = [intent for intent in scheduled if not isinstance(intent, PollEnded)]
     if plain:
         _run_for_rows(
             connection,
             "INSERT OR REPLACE INTO intents (gateway_reference, kind, is_held) {rows}",
-            [(each.gateway_reference, each.kind.value, int(is_claimed)) for each in plain],
+            [(intent.gateway_reference, intent.kind.value, int(is_claimed)) for intent in plain],
         )
-    for each in scheduled:
-        if isinstance(each, PollEnded):
-            about = each.gateway_reference, each.since, each.hint, each.provider_reference
+    for intent in scheduled:
+        if isinstance(intent, PollEnded):
+            about = intent.gateway_reference, intent.since, intent.hint, intent.provider_reference
             connection.execute(_REPLACE_POLL, (int(is_claimed), *about))
     if effect.breakers:
         connection.executemany(
             "INSERT OR REPLACE INTO breakers (brand, breaker) VALUES (?, ?)",
             [
-                (brand, serialization.serialize_breaker(each.breaker))
-                for brand, each in effect.breakers.items()
+                (brand, serialization.serialize_breaker(stored.breaker))
+                for brand, stored in effect.breakers.items()
             ],
         )
         connection.executemany(
@@ -329,8 +329,8 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             " WHERE column3 <> coalesce((SELECT state FROM breaker_changes WHERE brand = column1"
             " ORDER BY at DESC LIMIT 1), 'closed')",
             [
-                (brand, effect.latest_stamp, each.breaker.state.value)
-                for brand, each in effect.breakers.items()
+                (brand, effect.latest_stamp, stored.breaker.state.value)
+                for brand, stored in effect.breakers.items()
             ],
         )
 
@@ -478,7 +478,7 @@ def _parse_intent(
 
 def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[Row | None]:
     """Return for each query a row of OBJECT_COLUMNS of the brand's transaction."""
-    return [connection.execute(*_look_up_statement(each)).fetchone() for each in queries]
+    return [connection.execute(*_look_up_statement(query)).fetchone() for query in queries]
 
 
 def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:

@@ -139,8 +139,8 @@ class SqliteStore(Store):
         """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing
         has to be written."""
         assert self._serving_lock is not None, "only a serving process claims work"
-        settled = [each for each in self._writer.in_doubt if each.has_ended]
-        keys = [key for each in settled for key in each.scheduled]
+        settled = [commit for commit in self._writer.in_doubt if commit.has_ended]
+        keys = [key for commit in settled for key in commit.scheduled]
         last_id = self._last_claimed_id
 
         def claim(connection: sqlite3.Connection) -> Sequence[tuple[int, WorkItem]]:
@@ -149,7 +149,9 @@ class SqliteStore(Store):
 
         found = await self._read(claim)
         assert self._last_claimed_id == last_id, "one task at a time claims work"
-        self._writer.in_doubt = [each for each in self._writer.in_doubt if each not in settled]
+        self._writer.in_doubt = [
+            commit for commit in self._writer.in_doubt if commit not in settled
+        ]
         self._last_claimed_id = max((last_id, *(id for id, _ in found)))
         return [work for _, work in found]
 
@@ -287,7 +289,7 @@ class SqliteStore(Store):
             try:
                 connection.execute("BEGIN")  # One snapshot, while the gateway may go on writing.
                 pages = [row[0] for row in connection.execute("PRAGMA integrity_check")]
-                found = [] if pages == ["ok"] else [f"SQLite finds: {each}" for each in pages]
+                found = [] if pages == ["ok"] else [f"SQLite finds: {page}" for page in pages]
                 run = partial(run_statement, connection)
                 try:
                     return [*found, *run_query(integrity_errors(self._schema), run)]

@@ -129,9 +129,9 @@ class AccountChecks:
     def findings(self) -> Sequence[AccountFinding]:
         """Return what is known of the accounts of this process."""
         return [
-            read_finding_note(each)
-            for each in self._notes.values()
-            if each.provider in self.accounts
+            read_finding_note(note)
+            for note in self._notes.values()
+            if note.provider in self.accounts
         ]
 
     def hold_of(self, provider: str, type: Type) -> trio.Event | None:
@@ -262,14 +262,14 @@ class AccountChecks:
             notes = await self.store.provider_notes(
                 NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.TRIAL, NoteTopic.AVAILABILITY
             )
-            trials = (each for each in notes if each.topic is NoteTopic.TRIAL)
-            self._trials = {(each.provider, each.subject): each for each in trials}
+            trials = (note for note in notes if note.topic is NoteTopic.TRIAL)
+            self._trials = {(trial.provider, trial.subject): trial for trial in trials}
             self._asked_to_try.clear()
-            learned_since = (each for each in self._notes.values() if each.at >= read_from)
+            learned_since = (note for note in self._notes.values() if note.at >= read_from)
             self._keep(
-                [*(each for each in notes if each.topic is NoteTopic.FINDING), *learned_since]
+                [*(note for note in notes if note.topic is NoteTopic.FINDING), *learned_since]
             )
-            asked = {each.provider: each for each in notes if each.topic is NoteTopic.AVAILABILITY}
+            asked = {note.provider: note for note in notes if note.topic is NoteTopic.AVAILABILITY}
             for name in self.with_availability:
                 known, now = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)), self.now()
                 is_due = elapsed(known.at, now.time) >= AVAILABILITY_ASKED_EVERY
@@ -284,7 +284,7 @@ class AccountChecks:
                         adapter.ask_availability(now=now),
                         partial(self.ask, name),
                     )
-            last = {each.provider: each for each in notes if each.topic is NoteTopic.CHECK}
+            last = {note.provider: note for note in notes if note.topic is NoteTopic.CHECK}
             for name in self.accounts:
                 known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
                 interval = checked_every
@@ -316,15 +316,15 @@ class AccountChecks:
     async def _learn_all(self, name: str, check: AccountCheck, send: SendRequest) -> None:
         try:
             with trio.move_on_after(CHECK_TIMEOUT_S):
-                for each in await drive_async(check, send):
-                    await self.learn(each)
+                for note in await drive_async(check, send):
+                    await self.learn(note)
         except Exception as error:
             log_store_failure(logger, "account_check_failed", error, provider=name)
 
     def _keep(self, notes: Sequence[ProviderNote]) -> None:
-        self._notes = {(each.provider, each.subject): each for each in notes}
+        self._notes = {(note.provider, note.subject): note for note in notes}
         self._stopped = frozenset(
-            each.stopped_credential for each in self.findings if each.stopped_credential
+            finding.stopped_credential for finding in self.findings if finding.stopped_credential
         )
         held, due = self._find_holds()
         holds = held | due
@@ -442,8 +442,8 @@ class AccountRecorder:
         while True:
             try:
                 asked = {
-                    each.provider: each
-                    for each in await self.store.provider_notes(NoteTopic.RECORDING)
+                    provider_note.provider: provider_note
+                    for provider_note in await self.store.provider_notes(NoteTopic.RECORDING)
                 }
                 for name in self.accounts:
                     await self._write(name)

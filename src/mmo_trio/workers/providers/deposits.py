@@ -115,9 +115,11 @@ class DepositClaimWorker:
         limit = room + len(self._postponed)
         found = await self.store.due_claims(self.now().time, limit=limit) if room else ()
         if room and len(found) < limit:  # All that are due were found.
-            self._postponed.retain([(each.provider, each.receipt) for each in found])
+            self._postponed.retain([(deposit.provider, deposit.receipt) for deposit in found])
         due = [
-            each for each in found if not self._postponed.must_wait((each.provider, each.receipt))
+            deposit
+            for deposit in found
+            if not self._postponed.must_wait((deposit.provider, deposit.receipt))
         ][:room]
         async with trio.open_nursery() as inputs:
             for claim in due:
@@ -216,14 +218,14 @@ class DepositLister:
         at = self.now()
         ahead = elapsed(at.time, at.utc)
         listing = provider.list_deposits(later(begin, ahead), later(end, ahead))
-        for each in await drive_async(listing, account.account.ask):
-            if isinstance(each, DepositReport):
+        for deposit in await drive_async(listing, account.account.ask):
+            if isinstance(deposit, DepositReport):
                 for input_ in await deposit_inputs(
-                    self.store, provider, each, self.next_reference()
+                    self.store, provider, deposit, self.next_reference()
                 ):
                     await self.submit(input_)
             else:
-                await self.submit(each)
+                await self.submit(deposit)
         await self.store.save_listed(provider.name, max(begin, earlier(end, LISTING_OVERLAP)))
 
 
@@ -266,4 +268,4 @@ async def payment_named_by(
 
 async def deposit_owner(store: Store, deposit: DepositReport) -> deposits.DepositOwner | None:
     """Return the brand and the method whose account was paid; None when there is none."""
-    return deposits.find_owner(deposit, [each.brand for each in await store.admin.brands()])
+    return deposits.find_owner(deposit, [brand.brand for brand in await store.admin.brands()])

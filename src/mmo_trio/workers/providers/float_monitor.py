@@ -84,9 +84,11 @@ class FloatMonitor:
                     if trio.current_time() >= first_at:
                         await self._ask_due(inquiries)
                     self.floats = await known_floats(self.store, self.providers, self.now().time)
-                    latest = [each.forecast.latest for each in self.floats]
+                    latest = [watched.forecast.latest for watched in self.floats]
                     self.known_at |= {
-                        each.key: each.at for each in latest if each.provider in self.providers
+                        balance.key: balance.at
+                        for balance in latest
+                        if balance.provider in self.providers
                     }
                 except Exception as error:
                     log_store_failure(logger, "float_round_failed", error)
@@ -134,12 +136,12 @@ class FloatMonitor:
         """Keep balances, and say which floats have become low by them. Raises what the store
         raises."""
         await self.store.record_balances(report.balances)
-        reported = {each.key for each in report.balances}
-        for each in (
+        reported = {balance.key for balance in report.balances}
+        for watched in (
             await known_floats(self.store, self.providers, self.now().time) if reported else ()
         ):
-            if each.forecast.latest.key in reported:
-                await self._judge(each)
+            if watched.forecast.latest.key in reported:
+                await self._judge(watched)
 
     async def _judge(self, known: KnownFloat) -> None:
         """Note whether a float is low; the process whose note it becomes says so."""
@@ -165,7 +167,10 @@ class FloatMonitor:
 
     async def _ask_due(self, inquiries: trio.Nursery) -> None:
         """Begin the inquiries that are due and that no other process has claimed."""
-        asked = {each.provider: each for each in await self.store.provider_notes(NoteTopic.BALANCE)}
+        asked = {
+            provider_note.provider: provider_note
+            for provider_note in await self.store.provider_notes(NoteTopic.BALANCE)
+        }
         for name in self.providers:
             interval, now = self._watch(name).interval, self.now().time
             known = asked.get(name, ProviderNote(name, NoteTopic.BALANCE))
@@ -192,14 +197,17 @@ async def known_floats(
     providers that was low when it was last heard of stays so until its balance is known again.
     Raises what the store raises."""
     notes = {
-        (each.provider, each.subject): each for each in await store.provider_notes(NoteTopic.FLOAT)
+        (provider_note.provider, provider_note.subject): provider_note
+        for provider_note in await store.provider_notes(NoteTopic.FLOAT)
     }
     known = []
-    for each in balances.forecast_floats(
+    for forecast_float in balances.forecast_floats(
         await store.provider_balances(earlier(now, balances.FORECAST_WINDOW))
     ):
-        none = ProviderNote(each.latest.provider, NoteTopic.FLOAT, each.latest.account)
-        known.append(KnownFloat(each, notes.pop(each.latest.key, none)))
+        none = ProviderNote(
+            forecast_float.latest.provider, NoteTopic.FLOAT, forecast_float.latest.account
+        )
+        known.append(KnownFloat(forecast_float, notes.pop(forecast_float.latest.key, none)))
 
     for (provider, account), note in notes.items():
         if note.content == LOW and provider in providers:
@@ -213,4 +221,4 @@ async def float_refusals(store: AdminStore, now: Instant) -> Mapping[str, Provid
     """Return the last refusal for lack of float of each provider that has one of late. Raises what
     the store raises."""
     notes = await store.provider_notes(NoteTopic.FLOAT_REFUSAL)
-    return {each.provider: each for each in notes if elapsed(each.at, now) < REFUSAL_SHOWN_FOR}
+    return {note.provider: note for note in notes if elapsed(note.at, now) < REFUSAL_SHOWN_FOR}

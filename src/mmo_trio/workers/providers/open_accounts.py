@@ -48,7 +48,7 @@ _OTHER_KEYS = (
     "float_minimums",
     *SIGN_KEYS,
 )
-COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(each.key for each in common.COMMON_OPTIONS))
+COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(common_option.key for common_option in common.COMMON_OPTIONS))
 """Options of every kind of provider."""
 
 
@@ -106,7 +106,7 @@ def open_accounts(
         if section.kind == "sandbox":
             continue
         account = open_account(section, titles[name], environment)
-        if any(each.webhook_name == account.webhook_name for each in opened.values()):
+        if any(other.webhook_name == account.webhook_name for other in opened.values()):
             remedy = "Give each of them another one."
             fault = f"{account.webhook_name!r} stands in another provider's addresses."
             _raise_settings_error(section, OptionError("hooks_name", fault, remedy))

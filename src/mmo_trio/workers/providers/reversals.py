@@ -104,18 +104,18 @@ class ReversalWorker:
         limit = CONVERSATIONS_MAX + len(self._active) + self._held
         due = await self.store.due_reversals(self.worker.now().time, limit=limit)
         held = {
-            each.id
-            for each in due
-            if each.state is ReversalState.APPROVED and not self._may_send(each.provider)
+            reversal.id
+            for reversal in due
+            if reversal.state is ReversalState.APPROVED and not self._may_send(reversal.provider)
         }
         self._held = len(held)
-        for each in due:
-            if each.id in self._active or len(self._active) >= 2 * CONVERSATIONS_MAX:
+        for reversal in due:
+            if reversal.id in self._active or len(self._active) >= 2 * CONVERSATIONS_MAX:
                 continue
-            if each.id in held and not await self._may_try(each.provider):
+            if reversal.id in held and not await self._may_try(reversal.provider):
                 continue
-            self._active.add(each.id)
-            conversations.start_soon(self._handle, each)
+            self._active.add(reversal.id)
+            conversations.start_soon(self._handle, reversal)
 
     def _may_send(self, provider: str) -> bool:
         return not self.worker.is_closed(provider) and not self.is_held(provider)

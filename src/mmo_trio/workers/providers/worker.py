@@ -385,7 +385,9 @@ class ProviderWorker:
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""
-        held = {name for name, each in self._postponed.items() if self._hold(each) is not None}
+        held = {
+            name for name, postponed in self._postponed.items() if self._hold(postponed) is not None
+        }
         waited_for = self._claimed.keys() - held
         while not waited_for.isdisjoint(self._claimed):
             await self._conversation_finished.wait()
@@ -891,11 +893,11 @@ def _provider_of(input_: inputs.CreatePayment) -> str | None:
     draft = input_.draft
     if draft.operation is Operation.WEB_PAYIN:
         return None
-    for each in input_.brand.methods:
+    for method in input_.brand.methods:
         if (
-            each.key == draft.method
-            and each.country == draft.country
-            and draft.operation in each.operations
+            method.key == draft.method
+            and method.country == draft.country
+            and draft.operation in method.operations
         ):
-            return each.provider
+            return method.provider
     return None

@@ -16,7 +16,7 @@ from mmo_trio.pages.payment.languages.swahili import SWAHILI
 from mmo_trio.pages.payment.languages.texts import PageTexts
 
 LANGUAGES: Mapping[str, PageTexts] = MappingProxyType(
-    {each.code: each for each in (ENGLISH, FRENCH, SWAHILI, PORTUGUESE, ARABIC)}
+    {language.code: language for language in (ENGLISH, FRENCH, SWAHILI, PORTUGUESE, ARABIC)}
 )
 """The languages by code, in the order of the switch; the first is the default."""
 

@@ -73,7 +73,7 @@ ENGLISH = PageTexts(
     fault="Go back, load the page again, and try once more.",
     busy_title="One moment, please",
     busy="The payment service can't answer right now. This page tries again.",
-    reasons={code: each.for_payer for code, each in EXPLANATIONS.items()},
+    reasons={code: explanation.for_payer for code, explanation in EXPLANATIONS.items()},
     next_steps={
         PayerStep.TRY_AGAIN: "You can try again: go back to the shop.",
         PayerStep.TOP_UP: "Add money to your account, then start again in the shop.",
