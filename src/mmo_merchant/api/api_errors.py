@@ -60,8 +60,9 @@ class GatewayUnavailable(MerchantApiError):
 
     def __init__(self, detail: str, problem: ApiProblem | None = None) -> None:
         super().__init__(detail)
+
+        # The problem document, where one came.
         self.problem = problem
-        """The problem document, where one came."""
 
 
 class OutcomeUnclear(MerchantApiError):

@@ -22,8 +22,8 @@ from mmo_merchant.api.tolerant_json import (
 from mmo_merchant.api.transaction_objects import TransactionObject, transaction_from
 from mmo_sansio.values.money import Money
 
+# The size limit of a body; transaction objects are smaller.
 CALLBACK_BYTES_MAX: Final = 1024 * 1024
-"""The size limit of a body; transaction objects are smaller."""
 
 
 class HasItems(Protocol):

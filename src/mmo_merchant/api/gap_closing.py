@@ -36,12 +36,14 @@ from mmo_merchant.api.gateway_requests import (
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 
+# The shortest time between two questions about one payment that the specification advises.
 POLL_INTERVAL: Final = timedelta(minutes=2)
-"""The shortest time between two questions about one payment that the specification advises."""
+
+# The longest time between two look-ups of one payment; it grows with the payment's age.
 POLL_INTERVAL_MAX: Final = timedelta(minutes=15)
-"""The longest time between two look-ups of one payment; it grows with the payment's age."""
+
+# How long a payment may be pending (S3); the first listing goes back so far.
 PENDING_TIMEOUT: Final = timedelta(days=3)
-"""How long a payment may be pending (S3); the first listing goes back so far."""
 
 _MONTHS: Final = (
     "Jan",

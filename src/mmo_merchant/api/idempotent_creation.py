@@ -38,10 +38,11 @@ from mmo_merchant.api.new_payments import NewPayment, PayOut, operation_of
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_sansio.http.messages import HttpRequest
 
+# Seconds before each further attempt; after the last one the outcome counts as unclear.
 PAUSES_S: Final = (1.0, 3.0, 9.0, 27.0)
-"""Seconds before each further attempt; after the last one the outcome counts as unclear."""
+
+# The longest `Retry-After`, in seconds, that is waited for.
 PAUSE_MAX_S: Final = 60.0
-"""The longest `Retry-After`, in seconds, that is waited for."""
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.strict_json import JsonNumber
 
+# A parsed object whose numbers are JsonNumber, as a number's text may be longer than any number
+# should be.
 JsonObject: TypeAlias = Mapping[str, Any]
-"""A parsed object whose numbers are JsonNumber, as a number's text may be longer than any number
-should be."""
 
 
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")

@@ -45,9 +45,9 @@ from mmo_merchant.api.new_payments import NewPayment
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 
+# Seconds for each of connecting, sending and waiting for data; the gateway answers or gives up
+# within 10.
 TIMEOUT_S: Final = 30.0
-"""Seconds for each of connecting, sending and waiting for data; the gateway answers or gives up
-within 10."""
 
 T = TypeVar("T")
 

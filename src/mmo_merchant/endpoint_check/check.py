@@ -28,20 +28,22 @@ from mmo_sansio.http.egress_rules import parse_url
 from mmo_sansio.testing.builders import ulid_digits
 from mmo_sansio.values.clock import MILLISECOND, Instant
 
+# Seconds for which a merchant's own program is asked again, as work may be done after the answer.
 SETTLE_S: Final = 3.0
-"""Seconds for which a merchant's own program is asked again, as work may be done after the
-answer."""
+
+# Seconds between two such questions.
 ASK_AGAIN_S: Final = 0.2
-"""Seconds between two such questions."""
+
+# Seconds for the answer to one of them.
 PROBE_TIMEOUT_S: Final = 15.0
-"""Seconds for the answer to one of them."""
+
+# Stands for the gatewayReference in a URL or a command.
 REFERENCE_PLACE: Final = "{reference}"
-"""Stands for the gatewayReference in a URL or a command."""
 
 _RUN_RANDOM_BITS: Final = 40
 
+# Returns what the merchant's own program reports about a gatewayReference. Raises ProbeError.
 Probe: TypeAlias = Callable[[str], Awaitable[str]]
-"""Returns what the merchant's own program reports about a gatewayReference. Raises ProbeError."""
 
 
 class ProbeError(Exception):

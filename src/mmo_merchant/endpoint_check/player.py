@@ -43,16 +43,21 @@ from mmo_sansio.http.response_reader import (
     response_body,
 )
 
+# What the gateway calls itself.
 USER_AGENT: Final = f"mmo-gateway/{__version__}".encode()
-"""What the gateway calls itself."""
+
+# The number of pieces in which a slow request is sent.
 PIECES: Final = 10
-"""The number of pieces in which a slow request is sent."""
+
+# Seconds between the pieces of a slow request.
 PAUSE_S: Final = 0.3
-"""Seconds between the pieces of a slow request."""
+
+# Connections that are open and silent in one of the situations.
 SILENT_CONNECTIONS: Final = 4
-"""Connections that are open and silent in one of the situations."""
+
+# Bytes of an answer's body that are read, as the gateway reads them (K4).
 ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""Bytes of an answer's body that are read, as the gateway reads them (K4)."""
+
 RECEIVE_BYTES: Final = 16 * 1024
 
 _PROTOCOL_VERSIONS: Final = {

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 from mmo_merchant.endpoint_check.situations.situation import Situation
 from mmo_merchant.endpoint_check.situations.verdict import Verdict, VerdictKind
 
+# Characters that XML 1.0 does not have (section 2.2).
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 does not have (section 2.2)."""
 
 
 def situation_members(situation: Situation) -> dict[str, object]:

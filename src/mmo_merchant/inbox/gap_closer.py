@@ -28,8 +28,8 @@ from mmo_merchant.api.result_inbox import Inbox, take_result
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_merchant.clients.blocking_client import MerchantClient
 
+# Seconds to wait while another program closes the same gaps.
 OTHER_PROGRAM_PAUSE_S: Final = 5.0
-"""Seconds to wait while another program closes the same gaps."""
 
 ConnectionT = TypeVar("ConnectionT")
 

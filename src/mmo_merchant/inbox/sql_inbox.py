@@ -17,14 +17,16 @@ from mmo_sansio.values.clock import SECOND, Instant, from_datetime, to_datetime
 if TYPE_CHECKING:
     import psycopg
 
+# Seconds that a transaction of SQLite waits for another one.
 WAIT_FOR_LOCK_S: Final = 30.0
-"""Seconds that a transaction of SQLite waits for another one."""
-LISTED_MARGIN: Final = timedelta(days=1)
-"""By how much this machine's clock, which says when a result was taken, may be behind the
-gateway's."""
-_TABLES_LOCK: Final = 7_236_120_519
-"""The advisory lock of PostgreSQL under which the tables are created."""
 
+# By how much this machine's clock, which says when a result was taken, may be behind the gateway's.
+LISTED_MARGIN: Final = timedelta(days=1)
+
+# The advisory lock of PostgreSQL under which the tables are created.
+_TABLES_LOCK: Final = 7_236_120_519
+
+# Times are microseconds since 1970-01-01T00:00:00Z.
 _TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS mmo_taken_results (
         gateway_reference TEXT PRIMARY KEY,
@@ -45,7 +47,7 @@ _TABLES: Final = (
         page TEXT
     )""",
 )
-"""Times are microseconds since 1970-01-01T00:00:00Z."""
+
 _TAKE: Final = "INSERT INTO mmo_taken_results VALUES (?, ?) ON CONFLICT DO NOTHING"
 _UNWATCH: Final = "DELETE FROM mmo_watched_payments WHERE gateway_reference = ?"
 _ASK: Final = (
@@ -67,11 +69,13 @@ _NEXT_WATCHED: Final = """SELECT gateway_reference, created_at, ask_at FROM mmo_
         WHERE taken.gateway_reference = mmo_watched_payments.gateway_reference
     )
     ORDER BY ask_at, gateway_reference LIMIT 1"""
+
+# A watch may have been stored after its result was taken; without the mark it would bring the
+# result again.
 _PURGE_WATCHED: Final = """DELETE FROM mmo_watched_payments
     WHERE gateway_reference IN (SELECT gateway_reference FROM mmo_taken_results
     WHERE taken_at < ?)"""
-"""A watch may have been stored after its result was taken; without the mark it would bring the
-result again."""
+
 _PURGE: Final = "DELETE FROM mmo_taken_results WHERE taken_at < ?"
 
 ConnectionT = TypeVar("ConnectionT", "sqlite3.Connection", "psycopg.Connection[Any]")

@@ -16,11 +16,13 @@ from mmo_merchant.payroll.journal import SUFFIX, Phase
 from mmo_merchant.payroll.pay_roll import PayLine, earlier_try, first_try
 from mmo_merchant.tables.faults import name_lines
 
+# The same number is rarely meant to get the same amount again within this time; wages are paid by
+# the week, if not by the month.
 RECENT: Final = timedelta(days=6)
-"""The same number is rarely meant to get the same amount again within this time; wages are paid by
-the week, if not by the month."""
+
+# Stands for a journal where the gateway tells of a payment.
 RECORDS: Final = "the gateway's records"
-"""Stands for a journal where the gateway tells of a payment."""
+
 _NOT_PAID: Final = (Phase.FAILED, Phase.REJECTED)
 
 

@@ -21,11 +21,13 @@ from mmo_merchant.tables.faults import Fault
 from mmo_sansio.values.model import Operation, Type
 from mmo_sansio.values.number_format import format_amount
 
+# How far back records are read: a month and some days, so that a pay-roll under the name of the
+# last month is found.
 RECORDED: Final = timedelta(days=35)
-"""How far back records are read: a month and some days, so that a pay-roll under the name of the
-last month is found."""
+
+# The gateway's clock may be ahead of ours.
 _AHEAD: Final = timedelta(days=1)
-"""The gateway's clock may be ahead of ours."""
+
 _OUT: Final = Operation.DIRECT_PAYOUT.value
 _OPEN: Final = "open"
 _LEAVE_OUT: Final = "Correct it, or leave the line out."

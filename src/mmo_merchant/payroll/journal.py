@@ -40,8 +40,10 @@ RESULT_COLUMNS: Final = (
         "message",
     ),
 )
+
+# What a file of failed lines has behind the columns of the pay-roll.
 _REASONS: Final = ("errorCode", "message")
-"""What a file of failed lines has behind the columns of the pay-roll."""
+
 _CHANGES: Final = {"delete": "gone", "insert": "new", "replace": "not as it was"}
 _UNCLEAR: Final = "It is not known whether the gateway has it. Run the same command again."
 _EARLIER: Final = "The payment was there before this journal began."

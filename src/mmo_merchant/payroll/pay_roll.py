@@ -29,8 +29,11 @@ from mmo_sansio.values.model import Brand, Operation
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, decimals_of, to_money
 from mmo_sansio.values.strict_json import JsonNumber, JsonValue
 
+# The field that tells a line from all others of the pay-roll, whatever else is corrected.
 KEY: Final = "key"
-"""The field that tells a line from all others of the pay-roll, whatever else is corrected."""
+
+# What to do about a fault, by field: all members of the API that a column can hold, and the key.
+# `id` is by default the msisdn, and so is the key.
 REMEDIES: Final[Mapping[str, str]] = {
     "msisdn": "Write all digits, from the country's code on; format the column as text, not as "
     "a number.",
@@ -50,14 +53,15 @@ REMEDIES: Final[Mapping[str, str]] = {
         "Shorten it, without line breaks and tabs.",
     ),
 }
-"""What to do about a fault, by field: all members of the API that a column can hold, and the key.
-`id` is by default the msisdn, and so is the key."""
+
 CONSTANTS: Final = ("currency", "country", "method")
 REQUIRED: Final = ("msisdn", "amount", *CONSTANTS)
 DIGEST_DIGITS: Final = 24
 NAME_DIGITS: Final = 8
+
+# The fields by which a line or a person is known.
 _KEYS: Final = frozenset(("msisdn", "merchantReference", KEY))
-"""The fields by which a line or a person is known."""
+
 _AMOUNT: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _COUNTRY: Final = re.compile(r"[A-Z]{2}", re.ASCII)
 _TRY: Final = re.compile(r"(?P<before>.*)-try(?P<number>[0-9]{1,3})", re.ASCII | re.DOTALL)

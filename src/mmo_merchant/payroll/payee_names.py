@@ -19,8 +19,10 @@ NOT_OFFERED: Final = (
     "may switch that on."
 )
 _TOO_OFTEN: Final = 429
+
+# How long to wait after a 429 that names no time.
 _WAIT_S: Final = 2.0
-"""How long to wait after a 429 that names no time."""
+
 _NO_WORD: Final = re.compile(rf"[^\w{re.escape(MASK)}]+")
 
 
@@ -74,8 +76,8 @@ def believed_name(line: PayLine) -> str:
     return plain_name(f"{payee.first_name or ''} {payee.last_name or ''}")
 
 
+# How a sentence begins that a person has to look at.
 DIFFERS: Final = "DIFFERENT:"
-"""How a sentence begins that a person has to look at."""
 
 
 def describe(told: PayeeObject, believed: str) -> str:

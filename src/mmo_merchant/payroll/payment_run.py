@@ -25,24 +25,33 @@ from mmo_merchant.payroll.pay_roll import PayLine
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.model import Type
 
+# Requests that wait for their answers at a time.
 WORKERS: Final = 8
-"""Requests that wait for their answers at a time."""
+
+# More pending payments than these are asked about by the list of records.
 LOOK_UPS_MAX: Final = 20
-"""More pending payments than these are asked about by the list of records."""
+
 ATTEMPTS: Final = 3
+
+# The longest pause before one request is repeated, as each round of the run repeats it again.
 PAUSE_MAX_S: Final = 3.0
-"""The longest pause before one request is repeated, as each round of the run repeats it again."""
+
+# The longest pause before lines that could not be sent are tried again.
 RETRY_PAUSE_S: Final = 10.0
-"""The longest pause before lines that could not be sent are tried again."""
+
 POLL_MAX_S, POLL_GROWTH = 900.0, 1.5
+
+# By what the interval between requests grows with each answer 429, of which several come at a time.
 SLOWER: Final = 1.05
-"""By what the interval between requests grows with each answer 429, of which several come at a
-time."""
+
 HOLD_MAX_S: Final = 60.0
+
+# Rejections that are about no single line: they end the run.
 OF_THE_BRAND: Final = ("unauthorized", "merchant_disabled", "brand_daily_limit")
-"""Rejections that are about no single line: they end the run."""
+
+# Returns after so many seconds.
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
-"""Returns after so many seconds."""
+
 _LOST: Final = (
     "The gateway has lost this payment, which may have been paid. Ask its staff; never pay "
     "it again."

@@ -15,12 +15,12 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money
 
+# How much of a gatewayReference M-Pesa takes as an account number: its end.
 SHORT_REFERENCE_CHARACTERS: Final = 12
-"""How much of a gatewayReference M-Pesa takes as an account number: its end."""
 
+# Type, status, currency, provider, whether a statement must have the payment, and whether that is
+# simulated.
 _Alike: TypeAlias = tuple[Type, Status, str, str, bool, bool]
-"""Type, status, currency, provider, whether a statement must have the payment, and whether that is
-simulated."""
 
 
 @frozen

@@ -20,6 +20,10 @@ from mmo_merchant.tables.words import DIRECTION_WORDS, STATUS_WORDS, fold_word
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, to_money
 
+# What a map can name a column for. `paid_in` and `paid_out` are two columns for amounts, one of
+# them empty; `details` is the text that tells fee lines from payments; `msisdn` has the number that
+# paid or was paid, alone or with a name; `direction` has a word for money that came in or went out,
+# beside an amount without a sign.
 FIELDS: Final = (
     "receipt",
     "reference",
@@ -33,14 +37,13 @@ FIELDS: Final = (
     "msisdn",
     "direction",
 )
-"""What a map can name a column for. `paid_in` and `paid_out` are two columns for amounts, one of
-them empty; `details` is the text that tells fee lines from payments; `msisdn` has the number that
-paid or was paid, alone or with a name; `direction` has a word for money that came in or went
-out, beside an amount without a sign."""
+
+# What a total has none of.
 KEYS: Final = ("receipt", "reference", "status")
-"""What a total has none of."""
+
 AMOUNTS: Final = ("amount", "paid_in", "paid_out", "fee")
 
+# Column maps by name.
 PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "mpesa": {
@@ -66,21 +69,24 @@ PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
-"""Column maps by name."""
+
+# What some reports of a preset have as well.
 OPTIONAL_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {"mpesa": {"reference": "A/C No.", "msisdn": "Other Party Info"}}
 )
-"""What some reports of a preset have as well."""
 
+# Different amounts that are kept.
 _AMOUNTS_MAX: Final = 100_000
-"""Different amounts that are kept."""
-PREAMBLE_LINES_MAX: Final = 50
-"""Lines that may stand before the headings, as in M-Pesa's statements."""
 
+# Lines that may stand before the headings, as in M-Pesa's statements.
+PREAMBLE_LINES_MAX: Final = 50
+
+# Details of a fee line: `Pay merchant Charge`. An account name such as `school fees` is none.
 _FEE: Final = re.compile(r"^charges?\b|\bcharges?\.?$", re.IGNORECASE)
-"""Details of a fee line: `Pay merchant Charge`. An account name such as `school fees` is none."""
+
+# A number that is written in full, with the code of its country; masked ones pair nothing.
 _MSISDN: Final = re.compile(r"(?<![0-9*+])\+?([1-9][0-9]{8,14})(?![0-9*])", re.ASCII)
-"""A number that is written in full, with the code of its country; masked ones pair nothing."""
+
 _OUTGOING: Final = "amount that goes out"
 _ONE_SIDE: Final = "Let each line have one amount: what came in, or what went out."
 _ONE_SIGN: Final = "Write all amounts of the column with a minus, or none."

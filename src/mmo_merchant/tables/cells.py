@@ -21,18 +21,22 @@ class Unreadable:
     problem: str
 
 
+# A date may have a time of day. A cell of a CSV file is a text.
 Cell: TypeAlias = "str | Decimal | bool | date | time | timedelta | Unreadable | None"
-"""A date may have a time of day. A cell of a CSV file is a text."""
 
 _AS_TEXT: Final = "Format the column as text, and write the cell again."
+
+# How Excel's users keep a text from being taken for a number.
 _KEPT_AS_TEXT: Final = re.compile(r'="((?:[^"]|"")*+)"', re.DOTALL)
-"""How Excel's users keep a text from being taken for a number."""
+
 _SHORTENED: Final = re.compile(r"[0-9](?:[.,][0-9]+)?E\+[0-9]{2,}", re.ASCII | re.IGNORECASE)
 _ERRORS: Final = frozenset(
     ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
 )
+
+# What may be left of `1'500` without its first digit: in an amount it is no guard of a text.
 _REST_OF_NUMBER: Final = re.compile(r"'[0-9]", re.ASCII)
-"""What may be left of `1'500` without its first digit: in an amount it is no guard of a text."""
+
 _LOST: Final = "\N{REPLACEMENT CHARACTER}"
 
 

@@ -10,8 +10,9 @@ from typing import Final
 
 from mmo_merchant.tables.faults import Fault
 
+# What may stand between cells, by the word of an option.
 DELIMITER_NAMES: Final = MappingProxyType({",": ",", ";": ";", "tab": "\t", "|": "|"})
-"""What may stand between cells, by the word of an option."""
+
 _REMEDY: Final = "Put cells with quotation marks into quotation marks, and double those in a cell."
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029]")
 
@@ -19,8 +20,9 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029]"
 def read_csv(text: Iterable[str], delimiter: str) -> Iterator[tuple[int, Sequence[str]] | Fault]:
     """Yield each row with the number of its first line, from 1. Nothing can be read behind a row
     that is no CSV, so a fault of one is the last."""
+
+    # The lines of the row that is being read.
     written = list[str]()
-    """The lines of the row that is being read."""
 
     def lines() -> Iterator[str]:
         for line in text:

@@ -12,8 +12,9 @@ from attrs import frozen
 
 from mmo_merchant.tables.faults import Fault
 
+# What Windows writes in English, French and Portuguese where it does not write Unicode.
 CODE_PAGE: Final = "cp1252"
-"""What Windows writes in English, French and Portuguese where it does not write Unicode."""
+
 _CHUNK_BYTES: Final = 1 << 16
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),

@@ -18,8 +18,9 @@ from attrs import frozen
 from mmo_merchant.tables.faults import CellFault
 from mmo_sansio.values.money import NUMBER_CHARACTERS_MAX, decimals_of
 
+# The significant digits that spreadsheet programs keep and show; further ones are noise.
 SHEET_DIGITS: Final = 15
-"""The significant digits that spreadsheet programs keep and show; further ones are noise."""
+
 _SPACES: Final = " \u00a0\u2009\u202f'\u2019"
 
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 UNPACKED_BYTES_MAX: Final = 1 << 30
 _DIGITS: Final = Context(prec=SHEET_DIGITS)
+
+# Formats that show other digits than those of the number.
 _CHANGED: Final = re.compile(r"^0{2,}$|%")
-"""Formats that show other digits than those of the number."""
 
 
 def read_sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Cell]] | Fault]:

@@ -24,8 +24,10 @@ from mmo_merchant.tables.words import is_total_row
 
 _XLSX: Final = b"PK\x03\x04"
 _OLD_EXCEL: Final = b"\xd0\xcf\x11\xe0"
+
+# The first line by which Excel is told the delimiter.
 _SEPARATOR: Final = re.compile(r"sep=(.)[\r\n]*")
-"""The first line by which Excel is told the delimiter."""
+
 _WIDTH: Final = "Put cells that have the delimiter into quotation marks, and leave no cell out."
 _Rows: TypeAlias = Iterator[tuple[int, Sequence[Cell]] | Fault]
 

@@ -30,6 +30,7 @@ def _folded(words: str, status: Status) -> dict[str, Status]:
     return {fold_word(word): status for word in words.split(",")}
 
 
+# The states that words of operators' and merchants' tables stand for, folded.
 STATUS_WORDS: Final = MappingProxyType(
     {
         # English, and the codes of Airtel.
@@ -100,8 +101,8 @@ STATUS_WORDS: Final = MappingProxyType(
         ),
     }
 )
-"""The states that words of operators' and merchants' tables stand for, folded."""
 
+# Whether money came in, by words of a column of its own, folded.
 DIRECTION_WORDS: Final = MappingProxyType(
     {
         **dict.fromkeys(
@@ -128,7 +129,6 @@ DIRECTION_WORDS: Final = MappingProxyType(
         ),
     }
 )
-"""Whether money came in, by words of a column of its own, folded."""
 
 _TOTALS: Final = frozenset(
     map(

@@ -14,14 +14,14 @@ from mmo_sansio.values.clock import parse_timestamp
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money, to_money
 
+# The types of payment by which money comes in; by all others it goes out.
 MONEY_IN: Final = frozenset({Type.PAYIN.value})
-"""The types of payment by which money comes in; by all others it goes out."""
 
+# A parsed object, with Decimal for each number.
 Members: TypeAlias = Mapping[str, Any]
-"""A parsed object, with Decimal for each number."""
 
+# Returns the members of an object that the gateway has written. Raises ValueError.
 parse_members: Final = partial(json.loads, parse_float=Decimal, parse_int=Decimal)
-"""Returns the members of an object that the gateway has written. Raises ValueError."""
 
 
 def payment_entries(

@@ -37,8 +37,8 @@ BOOK_COLUMNS: Final = (
     "simulated",
 )
 
+# A cell: None is empty. A Money has the currency of its row, and a sign.
 Cell: TypeAlias = str | Money | int | datetime | date | None
-"""A cell: None is empty. A Money has the currency of its row, and a sign."""
 
 
 def book_rows(book: MonthBook) -> Iterator[Sequence[Cell]]:

@@ -22,8 +22,8 @@ from attrs import frozen
 
 from mmo_sansio.messages.queries import Position
 
+# Characters of the longest cursor that is decoded; the gateway's have fewer than 1,500.
 CURSOR_MAX: Final = 2_048
-"""Characters of the longest cursor that is decoded; the gateway's have fewer than 1,500."""
 
 _VERSION: Final = b"\x01"
 _TAG_BYTES: Final = sha256().digest_size
@@ -33,9 +33,9 @@ class CursorError(ValueError):
     """The text is no cursor that this gateway made for this brand."""
 
 
+# The filters of a query for records: the text of each parameter in the one form that compares (R5).
+# Absent parameters are left out.
 Filters: TypeAlias = Mapping[str, str]
-"""The filters of a query for records: the text of each parameter in the one form that compares
-(R5). Absent parameters are left out."""
 
 
 class PagedList(StrEnum):

@@ -40,8 +40,9 @@ class OperationState(StrEnum):
 
 
 FindState: TypeAlias = Callable[[Method, Operation], OperationState]
+
+# Returns how many decimals the amounts of a method may have in a currency.
 FindDecimals: TypeAlias = Callable[[Method, str], int]
-"""Returns how many decimals the amounts of a method may have in a currency."""
 
 
 def methods_response(

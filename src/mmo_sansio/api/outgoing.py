@@ -30,6 +30,7 @@ from mmo_sansio.values.model import Order, Party, ProviderData, Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.problems import Problem
 
+# The names of the object's members, in the order in which they are written (T2).
 TRANSACTION_MEMBERS: Final = (
     "status",
     "type",
@@ -51,14 +52,14 @@ TRANSACTION_MEMBERS: Final = (
     "errorMessage",
     "providerData",
 )
-"""The names of the object's members, in the order in which they are written (T2)."""
 
 PARTY_MEMBERS: Final = ("id", "msisdn", "firstName", "lastName", "email")
 PROVIDER_DATA_MEMBERS: Final = ("name", "title", "fee", "partyData", "errorCode", "errorMessage")
 MONEY_MEMBERS: Final = ("value", "currency")
 PROBLEM_JSON: Final = b"application/problem+json"
+
+# The prefix of the request id in `instance`: a URI that names the occurrence and leads nowhere.
 INSTANCE_PREFIX: Final = "urn:x-request-id:"
-"""The prefix of the request id in `instance`: a URI that names the occurrence and leads nowhere."""
 
 JSON_HEADERS: Final[Headers] = ((b"content-type", b"application/json"),)
 _json_string: Final = json.encoder.encode_basestring

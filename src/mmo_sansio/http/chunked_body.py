@@ -7,15 +7,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+# Bytes of the line before a chunk: its size and its extensions.
 SIZE_LINE_BYTES_MAX: Final = 256
-"""Bytes of the line before a chunk: its size and its extensions."""
+
+# Bytes of the trailer section, where there may be one.
 TRAILER_BYTES_MAX: Final = 8 * 1024
-"""Bytes of the trailer section, where there may be one."""
 
 _SIZE: Final = rb"([0-9A-Fa-f]{1,16}+)[ \t]*+(?:;[\t\x20-\x7e\x80-\xff]*+)?\r"
 _FIRST_LINE: Final = re.compile(_SIZE + rb"\n")
+
+# The line before the next chunk, with the line end behind the chunk before it.
 _NEXT_LINE: Final = re.compile(rb"\r\n" + _SIZE + rb"\n")
-"""The line before the next chunk, with the line end behind the chunk before it."""
+
 _START_OF_FIRST_LINE: Final = re.compile(rb"(?:" + _SIZE + rb"?)?")
 _START_OF_NEXT_LINE: Final = re.compile(rb"(?:\r(?:\n(?:" + _SIZE + rb"?)?)?)?")
 _EMPTY_LINE: Final = b"\r\n"
@@ -35,10 +38,12 @@ class ChunkedBody:
         self._unread = b""
         self._chunk_remaining = 0
         self._has_last_chunk = False
+
+        # Chunks that have begun, the last and empty one aside.
         self.chunk_count = 0
-        """Chunks that have begun, the last and empty one aside."""
+
+        # Whether the body has arrived to its end.
         self.is_complete = False
-        """Whether the body has arrived to its end."""
 
     @property
     def trailing_data(self) -> bytes:

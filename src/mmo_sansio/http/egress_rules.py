@@ -17,14 +17,17 @@ from attrs import frozen
 
 from mmo_sansio.http.ip_rules import Address, address_error, parse_ipv4_host
 
+# Code points in any URL of a merchant (specification, Limits; G8).
 URL_LENGTH_MAX = 2048
-"""Code points in any URL of a merchant (specification, Limits; G8)."""
+
+# Characters of a host name without its final dot (RFC 1035 section 2.3.4).
 HOST_LENGTH_MAX = 253
-"""Characters of a host name without its final dot (RFC 1035 section 2.3.4)."""
+
 DEFAULT_PORTS = {"https": 443, "http": 80}
+
+# Schemes that run or read something in the payer's browser: rejected also when a brand lists them
+# (C8).
 FORBIDDEN_REDIRECT_SCHEMES = frozenset({"javascript", "data", "vbscript", "file"})
-"""Schemes that run or read something in the payer's browser: rejected also when a brand lists them
-(C8)."""
 
 
 class UrlError(ValueError):
@@ -158,8 +161,8 @@ def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | Non
     return None
 
 
+# A URL with an origin, and nothing behind it that has to be looked at character by character.
 _PLAIN_URL = re.compile(r"(https?://[^/?#]++)(/[!$&-;=?-Z_a-z~]*+)")
-"""A URL with an origin, and nothing behind it that has to be looked at character by character."""
 
 
 def parse_url(url: str) -> UrlTarget:
@@ -191,8 +194,9 @@ def parse_any_url(url: str) -> UrlTarget:
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,62}):")
 _FORBIDDEN_CHARACTERS = frozenset('"<>\\^`{|}')
 _MALFORMED_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+
+# Unicode categories: control, format (zero-width, BOM, bidi), lone surrogate, white space.
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
-"""Unicode categories: control, format (zero-width, BOM, bidi), lone surrogate, white space."""
 
 
 def _split_scheme(url: str) -> tuple[str, str]:
@@ -265,9 +269,9 @@ def _split_port(authority: str, *, default: int) -> tuple[str, int]:
     return host, int(port)
 
 
+# Characters that the two editions of IDNA map to different names (UTS 46 section 4); the joiners
+# are rejected with the invisible characters.
 _DEVIATIONS = re.compile("[ßẞς]")
-"""Characters that the two editions of IDNA map to different names (UTS 46 section 4); the joiners
-are rejected with the invisible characters."""
 
 
 def _to_a_labels(host: str) -> str:

@@ -10,10 +10,11 @@ from attrs import field, frozen
 from mmo_sansio.http.messages import Headers
 from mmo_sansio.http.response_reader import FinalResponseHead
 
+# Seconds for a whole delivery: name look-up, connection, TLS, request, response head (K2).
 DELIVERY_TIMEOUT_S = 15.0
-"""Seconds for a whole delivery: name look-up, connection, TLS, request, response head (K2)."""
+
+# Bytes of a response's body that are read (K4).
 RESPONSE_BODY_BYTES_MAX = 1024 * 1024
-"""Bytes of a response's body that are read (K4)."""
 
 
 class DeliveryOutcome(StrEnum):
@@ -102,8 +103,8 @@ class NoResponseReceived:
     duration_ms: int
 
 
+# How one request to another server ended.
 ExchangeResult: TypeAlias = ResponseReceived | NoResponseReceived
-"""How one request to another server ended."""
 
 
 def to_attempt(result: ExchangeResult, *, url: str) -> DeliveryAttempt:

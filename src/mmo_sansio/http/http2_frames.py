@@ -14,30 +14,38 @@ from attrs import field, frozen
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values.clock import SECOND, MonotonicInstant
 
+# The bytes with which a client begins HTTP/2 (RFC 9113 section 3.4).
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""The bytes with which a client begins HTTP/2 (RFC 9113 section 3.4)."""
-FRAME_HEAD_BYTES: Final = 9
-PAYLOAD_BYTES_MAX: Final = 16_384
-"""Bytes of a payload that every endpoint has to take (RFC 9113 section 4.2); no more is offered."""
 
+FRAME_HEAD_BYTES: Final = 9
+
+# Bytes of a payload that every endpoint has to take (RFC 9113 section 4.2); no more is offered.
+PAYLOAD_BYTES_MAX: Final = 16_384
+
+# Types of frames (RFC 9113 section 6).
 DATA, HEADERS, SETTINGS, GOAWAY, WINDOW_UPDATE = 0x0, 0x1, 0x4, 0x7, 0x8
-"""Types of frames (RFC 9113 section 6)."""
+
+# Types without which nobody can ask for anything.
 NEEDED: Final = frozenset({DATA, HEADERS, WINDOW_UPDATE})
-"""Types without which nobody can ask for anything."""
+
 END_STREAM: Final = 0x1
 ACKNOWLEDGEMENT: Final = 0x1
 PADDED: Final = 0x8
 
+# Frames that no request needs which one connection may send in the long run.
 FRAMES_PER_S: Final = 10.0
-"""Frames that no request needs which one connection may send in the long run."""
+
+# Frames that no request needs which one connection may send at once.
 FRAMES_BURST: Final = 100.0
-"""Frames that no request needs which one connection may send at once."""
+
+# The part of such a frame's cost that one of a needed type has.
 NEEDED_COST: Final = 0.1
-"""The part of such a frame's cost that one of a needed type has."""
+
+# Enough for the frames of the next request, for the windows of its answer, and for a PING.
 GIVEN_BACK_BY_ANSWER: Final = 2.0
-"""Enough for the frames of the next request, for the windows of its answer, and for a PING."""
+
+# For each KiB of a body: clients such as Go's open their windows anew every 4 KiB.
 GIVEN_BACK_BY_KIB: Final = 0.1
-"""For each KiB of a body: clients such as Go's open their windows anew every 4 KiB."""
 
 
 @frozen

@@ -16,6 +16,8 @@ _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]++")
 _VALUE: Final = re.compile(
     rb"(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?"
 )
+
+# Fields about a connection, which HTTP/2 has frames for (RFC 9113 section 8.2.2).
 _CONNECTION_FIELDS: Final = frozenset(
     {
         b"connection",
@@ -26,7 +28,7 @@ _CONNECTION_FIELDS: Final = frozenset(
         b"upgrade",
     }
 )
-"""Fields about a connection, which HTTP/2 has frames for (RFC 9113 section 8.2.2)."""
+
 _PSEUDO_FIELDS: Final = frozenset({b":method", b":scheme", b":authority", b":path"})
 
 

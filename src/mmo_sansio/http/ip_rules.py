@@ -43,6 +43,7 @@ class ForbiddenRange:
     (K7)."""
 
 
+# The networks of each kind of address.
 _NETWORKS = {
     # Metadata services first: two of them lie within ranges that allow_private permits.
     METADATA: "169.254.169.254/32 169.254.170.2/32 168.63.129.16/32 100.100.100.200/32"
@@ -67,14 +68,13 @@ _NETWORKS = {
     # Last, as Teredo lies within.
     "reserved for protocol assignments": "192.0.0.0/24 2001::/23",
 }
-"""The networks of each kind of address."""
 
+# Every forbidden range with a name of its own; the first that matches describes the address.
 FORBIDDEN_RANGES = tuple(
     ForbiddenRange(ip_network(network), description, private=description in (LOOPBACK, PRIVATE))
     for description, networks in _NETWORKS.items()
     for network in networks.split()
 )
-"""Every forbidden range with a name of its own; the first that matches describes the address."""
 
 PUBLIC_IPV6 = IPv6Network("2000::/3")
 
@@ -131,9 +131,9 @@ def _forbidden_description(address: Address, *, allow_private: bool) -> str | No
     return None
 
 
+# The upper half of an ISATAP interface identifier, without its universal/local bit (RFC 5214
+# section 6.1).
 _ISATAP_IDENTIFIER = 0x00005EFE
-"""The upper half of an ISATAP interface identifier, without its universal/local bit (RFC 5214
-section 6.1)."""
 
 
 _DECIMAL = re.compile(r"[1-9][0-9]*|0")

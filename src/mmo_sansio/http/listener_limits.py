@@ -44,5 +44,5 @@ class ListenerLimits:
     """Bytes of large responses that may wait for slow readers."""
 
 
+# The defaults; the settings refer to them.
 DEFAULT_LISTENER_LIMITS: Final = ListenerLimits()
-"""The defaults; the settings refer to them."""

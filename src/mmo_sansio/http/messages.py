@@ -16,19 +16,19 @@ from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, elapsed, from_d
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Field lines in the order of the message; names in lower case."""
 
+# The longest wait that is obeyed: whoever asks for more is tried again meanwhile, as it may be a
+# mistake.
 RETRY_AFTER_MAX: Final = HOUR
-"""The longest wait that is obeyed: whoever asks for more is tried again meanwhile, as it may be a
-mistake."""
 
+# The three forms of a date that a recipient has to read (RFC 9110 section 5.6.7).
 _DATE_FORMATS: Final = (
     "%a, %d %b %Y %H:%M:%S GMT",
     "%A, %d-%b-%y %H:%M:%S GMT",
     "%a %b %d %H:%M:%S %Y",
 )
-"""The three forms of a date that a recipient has to read (RFC 9110 section 5.6.7)."""
 
+# Tells zlib to expect the header and the checksum of gzip (RFC 1952).
 _GZIP_FORMAT: Final = 31
-"""Tells zlib to expect the header and the checksum of gzip (RFC 1952)."""
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]++ [\x21-\x7e]++ HTTP/1\.1")
 _FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")

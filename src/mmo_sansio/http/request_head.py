@@ -28,23 +28,28 @@ class HeadLimits:
 
 
 END_OF_HEAD: Final = b"\r\n\r\n"
+
+# Digits of a Content-Length, as many as 2^63 has: more are an attack on integers.
 LENGTH_DIGITS_MAX: Final = 19
-"""Digits of a Content-Length, as many as 2^63 has: more are an attack on integers."""
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _METHOD_AND_TARGET = rb"(?P<method>" + _TOKEN + rb"++) (?P<target>[\x21-\x7e]++)"
+
+# A minor version that is not known yet is read as 1.1 (RFC 9110 section 2.5).
 _REQUEST_LINE = re.compile(_METHOD_AND_TARGET + rb" HTTP/1\.(?P<minor>[0-9])")
-"""A minor version that is not known yet is read as 1.1 (RFC 9110 section 2.5)."""
+
 _ANY_VERSION = re.compile(_METHOD_AND_TARGET + rb" HTTP/[0-9]+(?:\.[0-9]+)?")
 _FIELD_LINE = re.compile(_TOKEN + rb"++:[\t\x20-\x7e\x80-\xff]*+")
 _HEAD = re.compile(
     _REQUEST_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE.pattern + rb"\r\n)*+)\r\n"
 )
+
+# The white space around the value belongs to the match, as an expression that leaves it out would
+# try every way to divide a run of blanks.
 _FRAMING_FIELD = re.compile(
     rb"^(host|content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE
 )
-"""The white space around the value belongs to the match, as an expression that leaves it out would
-try every way to divide a run of blanks."""
+
 _FORBIDDEN_BYTE = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n)")
 _AUTHORITY = re.compile(rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=%]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 _ABSOLUTE_FORM = re.compile(rb"https?://(?P<authority>[^/?]*)(?P<rest>.*)", re.IGNORECASE)
@@ -103,10 +108,11 @@ def to_origin_form(head: RequestHead) -> RequestHead:
 
 
 _HEX_DIGITS: Final = "0123456789ABCDEFabcdef"
+
+# Every octet by its two hexadecimal digits.
 _OCTETS: Final = {
     (high + low).encode(): bytes.fromhex(high + low) for high in _HEX_DIGITS for low in _HEX_DIGITS
 }
-"""Every octet by its two hexadecimal digits."""
 
 
 def percent_decode(text: bytes) -> str:

@@ -20,12 +20,14 @@ from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
 from mmo_sansio.http.messages import Headers
 from mmo_sansio.http.request_head import END_OF_HEAD, LENGTH_DIGITS_MAX
 
+# Bytes of one response head, from its status line to its blank line.
 HEAD_BYTES_MAX = 16 * 1024
-"""Bytes of one response head, from its status line to its blank line."""
+
+# Field lines of one response head.
 FIELDS_MAX = 100
-"""Field lines of one response head."""
+
+# Interim responses (1xx) before the final one.
 INTERIM_RESPONSES_MAX = 10
-"""Interim responses (1xx) before the final one."""
 
 _BEGINNING = b"HTTP/1."
 _STRAY_BYTE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00")
@@ -35,9 +37,11 @@ _STATUS_LINE = re.compile(
 _NAME = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _FIELD_LINE = _NAME + rb":[\t\x20-\x7e\x80-\xff]*+"
 _HEAD = re.compile(_STATUS_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE + rb"\r\n)*+)\r\n")
+
+# The white space around the value belongs to the match, as an expression that leaves it out would
+# try every way to divide a run of blanks.
 _FIELD = re.compile(rb"^(" + _NAME + rb"):([^\r]*+)", re.MULTILINE)
-"""The white space around the value belongs to the match, as an expression that leaves it out would
-try every way to divide a run of blanks."""
+
 _FRAMING_FIELD = re.compile(
     rb"^(content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE
 )
@@ -64,8 +68,8 @@ class BodyEnd(Enum):
     CLOSE = "close"
 
 
+# The number of bytes of a body, or what ends it.
 BodyFraming: TypeAlias = int | BodyEnd
-"""The number of bytes of a body, or what ends it."""
 
 
 @frozen
@@ -206,8 +210,9 @@ class PlainBody:
         self._remaining = length
         self._unread = initial_data
         self.is_complete = False
+
+        # Whether more arrived than belongs to the body.
         self.has_excess = False
-        """Whether more arrived than belongs to the body."""
 
     def receive(self, data: bytes) -> None:
         """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when

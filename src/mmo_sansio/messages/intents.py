@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 
 from mmo_sansio.values.clock import Instant
 
+# The longest text of hints that is kept of one payment.
 HINT_CHARACTERS_MAX: Final = 2_000
-"""The longest text of hints that is kept of one payment."""
 
 
 class IntentKind(StrEnum):

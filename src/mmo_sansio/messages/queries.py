@@ -13,9 +13,10 @@ from mmo_sansio.values.model import Status, Type
 
 RECORDS_PAGE_DEFAULT = 50
 RECORDS_PAGE_MAX = 5_000
+
+# Bytes of the transaction objects of one page: some 1,600 for each of the most rows that a page may
+# have, where an object may have 60,000.
 RECORDS_BYTES_MAX = 8 * 1024 * 1024
-"""Bytes of the transaction objects of one page: some 1,600 for each of the most rows that a page
-may have, where an object may have 60,000."""
 
 
 @frozen
@@ -68,8 +69,8 @@ class ListRecords:
     neighbours go on where it ends (R6)."""
 
 
+# Payments of one page of reversals: each is read with its transaction.
 REVERSALS_PAGE_MAX: Final = 500
-"""Payments of one page of reversals: each is read with its transaction."""
 
 
 @frozen

@@ -183,6 +183,7 @@ ReversalReport: TypeAlias = (
 )
 """The possible results of a conversation about a reversal, or of a notification about one."""
 
+# The inputs of `decide` about reversals.
 ReversalInput: TypeAlias = (
     RequestReversal
     | DecideReversal
@@ -192,4 +193,3 @@ ReversalInput: TypeAlias = (
     | ReversalReport
     | ReversalHinted
 )
-"""The inputs of `decide` about reversals."""

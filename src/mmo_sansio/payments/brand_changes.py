@@ -72,11 +72,10 @@ def _burst(limits: BrandLimits) -> int | None:
     return limits.requests_burst or limits.requests_per_second
 
 
+# The requests by the type and the flow of their payments; no request asks for an offline deposit.
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     (operation.type.value, operation.flow.value): operation for operation in Operation
 }
-"""The requests by the type and the flow of their payments; no request asks for an offline
-deposit."""
 
 
 @frozen

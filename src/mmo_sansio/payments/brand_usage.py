@@ -21,8 +21,8 @@ from mmo_sansio.values.model import Method, Stage, Transaction, Type, UsageShare
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.problems import Problem
 
+# Name of the counter of a brand's pending payments.
 PENDING_COUNTER = "pending"
-"""Name of the counter of a brand's pending payments."""
 
 
 def daily_counter(method: Method, type: Type, currency: str) -> str:

@@ -139,8 +139,8 @@ def decide(
     return Decision(decision.reply, (*decision.changes, written), decision.intents)
 
 
+# How many of the latest answered questions a payment remembers; older ones count as answered.
 ANSWERED_MAX: Final = 8
-"""How many of the latest answered questions a payment remembers; older ones count as answered."""
 
 
 def _answer_once(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:

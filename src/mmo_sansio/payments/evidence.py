@@ -27,27 +27,27 @@ from mmo_sansio.values.model import (
     Transaction,
 )
 
+# How long a submission may be in flight before the provider is polled about it; longer than any
+# conversation with a provider may take.
 SUBMISSION_TIMEOUT = Span(30 * SECOND)
-"""How long a submission may be in flight before the provider is polled about it; longer than any
-conversation with a provider may take."""
 
+# How long a report waits for an answer of the operator before it ends its payment.
 SETTLES_AFTER: Final = Span(10 * MINUTE)
-"""How long a report waits for an answer of the operator before it ends its payment."""
 
+# How long after a report an answer that contradicts it may be too early to say.
 DENIAL_STANDS_AFTER: Final = HOUR
-"""How long after a report an answer that contradicts it may be too early to say."""
 
+# How long after the beginning of its submission a payment without a result is stuck.
 STUCK_AFTER = HOUR
-"""How long after the beginning of its submission a payment without a result is stuck."""
 
+# The reasons of the entries that can say of a payment which has ended that its merchant was told
+# something wrong.
 CONTRARY_REASONS: Final = (
     SuspenseReason.LATE_RESULT,
     SuspenseReason.CONFLICTING_RESULT,
     SuspenseReason.UNCONFIRMED_RECEIPT,
     SuspenseReason.UNPROVED_SUCCESS,
 )
-"""The reasons of the entries that can say of a payment which has ended that its merchant was told
-something wrong."""
 
 _NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
 

@@ -40,14 +40,14 @@ from mmo_sansio.values.reversals import Reversal
 T = TypeVar("T")
 KeyT = TypeVar("KeyT")
 
+# (brand, merchantReference).
 ReferenceKey: TypeAlias = tuple[str, str]
-"""(brand, merchantReference)."""
 
+# (brand, counter).
 UsageKey: TypeAlias = tuple[str, str]
-"""(brand, counter)."""
 
+# (provider, provider's transaction id).
 DepositKey: TypeAlias = tuple[str, str]
-"""(provider, provider's transaction id)."""
 
 
 @final

@@ -41,9 +41,10 @@ from mmo_sansio.values.reversals import Reversal
 
 T = TypeVar("T", Order, Page, Progress, Evidence, OpenUrl, EnterCode, Reversal, DepositClaim)
 
+# How far in the future a time must lie: more than the clocks of synchronised machines differ.
 MISDATED_FROM: Span = MINUTE
-"""How far in the future a time must lie: more than the clocks of synchronised machines differ."""
 
+# The members that hold times of the gateway's own, or values with such.
 OWN_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
     Order: ("expires_at", "page"),
     Page: ("closes_at",),
@@ -62,14 +63,13 @@ OWN_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
     Reversal: ("wake_at", "due_since", "sent_at"),
     DepositClaim: ("received_at", "expires_at", "wake_at", "answered_at"),
 }
-"""The members that hold times of the gateway's own, or values with such."""
 
+# The members that hold wall times.
 WALL_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
     Order: ("created_at",),
     Progress: ("completed_at",),
     Reversal: ("asked_at", "approved_at", "ended_at"),
 }
-"""The members that hold wall times."""
 
 
 def shifted(value: T, excess: Span) -> T:

@@ -17,15 +17,17 @@ from attrs import evolve
 from mmo_sansio.values.model import DepositClaim, Order, Party, Progress, Transaction, Type
 from mmo_sansio.values.reversals import Reversal
 
+# What staff read in place of what was masked before it came to them.
 NOT_KEPT: Final = "not kept: personal data of that age is removed"
-"""What staff read in place of what was masked before it came to them."""
 
+# Stands for a text that was removed.
 MASKED_TEXT: Final = "[masked]"
-"""Stands for a text that was removed."""
 
+# Stands for a payer or payee.
 MASKED_PARTY: Final = Party("masked", "000")
-"""Stands for a payer or payee."""
 
+# The members of a journal detail and of an entry in the suspense book that never hold a person's
+# data; all others are masked, those too that a later version adds.
 _KEPT_MEMBERS: Final = frozenset(
     {
         "account",
@@ -52,12 +54,9 @@ _KEPT_MEMBERS: Final = frozenset(
         "version",
     }
 )
-"""The members of a journal detail and of an entry in the suspense book that never hold a person's
-data; all others are masked, those too that a later version adds."""
 
+# What most callbacks and their lines in the journal say: a text of ours, without anybody's data.
 _RECEIVER_STATUS: Final = re.compile(r"The receiver answered [0-9]{3}\.")
-"""What most callbacks and their lines in the journal say: a text of ours, without anybody's
-data."""
 
 
 def mask_transaction(transaction: Transaction) -> Transaction:

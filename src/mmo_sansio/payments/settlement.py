@@ -39,9 +39,9 @@ from mmo_sansio.values.clock import SECOND, Moment, Span, later
 from mmo_sansio.values.model import DepositClaim, ProviderData, Source, Stage, Transaction
 from mmo_sansio.values.money import Money
 
+# How long a payment that its provider calls paid, without its receipt, waits for the notification
+# that brings it. M-Pesa's was seen 26 s after the prompt, some 10 s after a question knew the end.
 RECEIPT_AWAITED_FOR: Final = Span(20 * SECOND)
-"""How long a payment that its provider calls paid, without its receipt, waits for the notification
-that brings it. M-Pesa's was seen 26 s after the prompt, some 10 s after a question knew the end."""
 
 
 def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:

@@ -50,6 +50,7 @@ from typing import Any
 from mmo_sansio.messages import inputs
 from mmo_sansio.values.model import Stage
 
+# The possible next stages by stage and type of input. A pair without an entry changes nothing.
 TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProxyType(
     {
         Stage.CREATED: {
@@ -108,12 +109,11 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
         Stage.FAILED: {},
     }
 )
-"""The possible next stages by stage and type of input. A pair without an entry changes nothing."""
 
+# The types of input that can move a stage: the columns of the table.
 TRANSITION_INPUTS: tuple[type[Any], ...] = tuple(
     dict.fromkeys(stage for row in TRANSITIONS.values() for stage in row)
 )
-"""The types of input that can move a stage: the columns of the table."""
 
 
 def is_legal(stage: Stage, input_: object) -> bool:

@@ -23,6 +23,8 @@ ProviderResult: TypeAlias = (
     | reversals.ReversalSucceeded
     | reversals.ReversalFailed
 )
+
+# What can end in the suspense book.
 SuspenseSource: TypeAlias = (
     ProviderResult
     | inputs.ProviderHinted
@@ -30,7 +32,6 @@ SuspenseSource: TypeAlias = (
     | DepositClaim
     | inputs.UnmatchedNotified
 )
-"""What can end in the suspense book."""
 
 
 def record_in_suspense(

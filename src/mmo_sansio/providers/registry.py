@@ -137,6 +137,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+# The built-in kinds, by the name that `kind` has in the settings.
 PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
     {
         "sandbox": ProviderKind(
@@ -192,4 +193,3 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
         ),
     }
 )
-"""The built-in kinds, by the name that `kind` has in the settings."""

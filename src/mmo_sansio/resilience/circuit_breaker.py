@@ -29,8 +29,8 @@ from attrs import evolve, frozen
 
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 
+# The number of sub-windows of the window.
 SUB_WINDOWS = 10
-"""The number of sub-windows of the window."""
 
 
 class BreakerState(StrEnum):
@@ -147,10 +147,11 @@ class BreakerSnapshot:
         return self.state, self.open_until, self.probe, self.generation, earlier, failures
 
 
+# The figures of the specification.
 DEFAULT_BREAKER_SETTINGS = BreakerSettings()
-"""The figures of the specification."""
+
+# The state of a breaker that never had a call.
 INITIAL_SNAPSHOT = BreakerSnapshot()
-"""The state of a breaker that never had a call."""
 
 
 class CircuitBreaker:

@@ -33,18 +33,22 @@ from mmo_sansio.values.clock import (
     later,
 )
 
+# How far the clocks may drift apart between two checks: more than any slewing, less than any wrong
+# time.
 TOLERANCE = Span(5 * SECOND)
-"""How far the clocks may drift apart between two checks: more than any slewing, less than any wrong
-time."""
+
+# A difference that is ignored: the clocks are read one after the other.
 NOISE = Span(50 * MILLISECOND)
-"""A difference that is ignored: the clocks are read one after the other."""
+
+# How long the clocks must agree after a step until the wall clock is trusted again.
 CONFIRMATION_PERIOD = Span(60 * SECOND)
-"""How long the clocks must agree after a step until the wall clock is trusted again."""
+
+# A larger difference from the store's clock is logged.
 NOTABLE_DIFFERENCE = Span(2 * SECOND)
-"""A larger difference from the store's clock is logged."""
+
+# A machine whose wall time differs by more takes no payments, unless the store's clock seems to be
+# the wrong one.
 DIFFERENCE_MAX = Span(30 * SECOND)
-"""A machine whose wall time differs by more takes no payments, unless the store's clock seems to be
-the wrong one."""
 
 
 @frozen
@@ -71,10 +75,12 @@ class ClockGuard:
 
     def __init__(self, *, wall: Instant, monotonic: MonotonicInstant) -> None:
         """Trust the wall clock as it is; the gateway's own time begins with it."""
+
+        # How far the gateway's own time is ahead of the boot clock.
         self.time_ahead = Span(wall - monotonic)
-        """How far the gateway's own time is ahead of the boot clock."""
+
+        # How far the trusted wall time is ahead of the boot clock.
         self.utc_ahead = self.time_ahead
-        """How far the trusted wall time is ahead of the boot clock."""
         self._stepped: _Step | None = None
         self._trusted_before: Span | None = None
 

@@ -13,10 +13,11 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
+# Deliveries that are active at one time, of all merchants together (K6).
 DELIVERY_SLOTS = 2048
-"""Deliveries that are active at one time, of all merchants together (K6)."""
+
+# Deliveries of one merchant that are active at one time, while most slots are free (K6).
 DELIVERY_SLOTS_PER_BRAND = 16
-"""Deliveries of one merchant that are active at one time, while most slots are free (K6)."""
 
 
 def fair_share(
@@ -45,16 +46,18 @@ class FairQueue(Generic[Item]):
     ) -> None:
         """Hold at most `waiting_max` waiting items, of all merchants together."""
         self._waiting_max = waiting_max
+
+        # The share of a merchant by the number of free slots.
         self._shares = [
             fair_share(free, slots=slots, slots_per_brand=slots_per_brand)
             for free in range(slots + 1)
         ]
-        """The share of a merchant by the number of free slots."""
         self._queues: dict[str, deque[Item]] = {}
         self._active_by_brand: Counter[str] = Counter()
+
+        # Merchants with waiting items, by the number of their active ones; the first of a rank is
+        # next.
         self._ranks: list[dict[str, None]] = [{} for _ in range(slots_per_brand + 1)]
-        """Merchants with waiting items, by the number of their active ones; the first of a rank is
-        next."""
         self.waiting = 0
         self.active = 0
 

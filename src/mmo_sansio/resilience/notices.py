@@ -20,13 +20,14 @@ from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, elapsed
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.number_format import format_amount
 
+# How long more of the same is not told after a message; and for how long something that is over is
+# remembered, so that what comes and goes is one message.
 GROWTH_TOLD_AFTER: Final = Span(15 * MINUTE)
-"""How long more of the same is not told after a message; and for how long something that is over
-is remembered, so that what comes and goes is one message."""
 
 RETRIED_AFTER: Final = Span(MINUTE)
+
+# How long the next attempt waits after one that failed: twice as long each time, up to this.
 RETRIED_AFTER_MAX: Final = Span(15 * MINUTE)
-"""How long the next attempt waits after one that failed: twice as long each time, up to this."""
 
 
 class NoticeKind(StrEnum):
@@ -62,6 +63,7 @@ class NoticeKind(StrEnum):
     """Open entries of the suspense book."""
 
 
+# How long something has to last before it is told: what is not here is told at once.
 PATIENCE: Final[Mapping[NoticeKind, Span]] = MappingProxyType(
     {
         NoticeKind.SIGN_IN_FAILS: Span(15 * MINUTE),
@@ -69,7 +71,6 @@ PATIENCE: Final[Mapping[NoticeKind, Span]] = MappingProxyType(
         NoticeKind.CALLBACKS_STOPPED: Span(10 * MINUTE),
     }
 )
-"""How long something has to last before it is told: what is not here is told at once."""
 
 
 @frozen

@@ -31,33 +31,33 @@ from attrs import frozen
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import MILLISECOND, SECOND, MonotonicInstant, Span, earlier, later
 
+# How long a lease lasts after its renewal: so long the callbacks of a dead process wait for
+# another.
 LEASE_DURATION = Span(10 * SECOND)
-"""How long a lease lasts after its renewal: so long the callbacks of a dead process wait for
-another."""
 
+# The interval of lease renewals; three of them may fail.
 LEASE_RENEWAL_INTERVAL = Span(2_500 * MILLISECOND)
-"""The interval of lease renewals; three of them may fail."""
 
+# How long before its end the owner stops trusting a lease: two clocks differ in speed, and the
+# store's may be adjusted.
 LEASE_MARGIN = Span(2 * SECOND)
-"""How long before its end the owner stops trusting a lease: two clocks differ in speed, and the
-store's may be adjusted."""
 
+# The longest time between two renewals of a process that renews steadily. The lease of another,
+# which was renewed steadily as well, cannot run out in this time.
 STEADY_GAP = Span(4 * SECOND)
-"""The longest time between two renewals of a process that renews steadily. The lease of another,
-which was renewed steadily as well, cannot run out in this time."""
 
+# How long a process must have renewed steadily before it ends the leases of others: so long these
+# have to renew theirs after the store stood still.
 STEADY_FOR = Span(5 * SECOND)
-"""How long a process must have renewed steadily before it ends the leases of others: so long these
-have to renew theirs after the store stood still."""
 
+# How long a process leaves a channel to others after it has released it for them.
 RELEASE_COOLDOWN = Span(1 * SECOND)
-"""How long a process leaves a channel to others after it has released it for them."""
 
+# How long a process keeps a channel that no other process claimed after its release.
 RELEASE_AGAIN_AFTER = Span(60 * SECOND)
-"""How long a process keeps a channel that no other process claimed after its release."""
 
+# A payment that is due for so long may be woken by any process.
 OVERDUE_AFTER = Span(5 * SECOND)
-"""A payment that is due for so long may be woken by any process."""
 
 
 def trusted_until(requested_at: MonotonicInstant) -> MonotonicInstant:

@@ -60,36 +60,38 @@ from mmo_sansio.values.payees import (
 )
 from mmo_sansio.values.reversals import Reversal, ReversalState
 
+# The name under which the suite opens accounts.
 NAME: Final = "conformance"
-"""The name under which the suite opens accounts."""
 
 NOW: Final = Moment.at(START)
 
 AHEAD: Final = Span(-500 * DAY)
+
+# A moment at which the gateway's own time is far ahead of wall time.
 APART: Final = Moment(time=earlier(START, AHEAD), utc=START)
-"""A moment at which the gateway's own time is far ahead of wall time."""
 
 HOOKS_URL: Final = "https://gw.example/hooks/conformance/token"
 PAGES_URL: Final = "https://pages.example"
 PAGE_TOKEN: Final = "token-of-the-page"
 LOST: Final = ExchangeFailed("The connection broke.", may_have_arrived=True)
 UNSENT: Final = ExchangeFailed("No connection.", may_have_arrived=False)
+
+# Bodies that no operator sends on purpose: empty, in another format, of another shape, nested too
+# deeply.
 UNREADABLE_BODIES: Final = (
     *(b"", b"<html>Bad gateway</html>", b"null", b"[]", b"{}", b"7", b'"\\u0000"', b"\xff\0"),
     *(b"[" * 100_000, b'{"id":' * 50_000, b'{"status":"x","code":"\\u0000","amount":1e999}'),
 )
-"""Bodies that no operator sends on purpose: empty, in another format, of another shape, nested too
-deeply."""
 
+# Names of accounts as they may be told: with controls of terminals and of the direction of writing,
+# with code, and far too long.
 HOSTILE_NAMES: Final = (
     *("Jane\nDoe", "\x1b[31mJane", "Jane\u202eeoD", "Jane\x00Doe", "\ud800Jane", "\t \r\n"),
     *("<script>alert(1)</script>", "=HYPERLINK(1)", "x" * 10_240, "Ja**", "\u0300" * 5_000),
 )
-"""Names of accounts as they may be told: with controls of terminals and of the direction of
-writing, with code, and far too long."""
 
+# Statuses that, with a meaningless body, leave the outcome of a submission open.
 AMBIGUOUS_STATUSES: Final = (200, 302, 500, 502, 503, 504)
-"""Statuses that, with a meaningless body, leave the outcome of a submission open."""
 
 UNUSABLE_VALUES: Final[tuple[Any, ...]] = (
     [],

@@ -24,8 +24,8 @@ _DAY_FIRST: Final = re.compile(rb"(?<![0-9])([0-9]{2})[-/.]([0-9]{2})[-/.](20[0-
 _SINCE_1970: Final = re.compile(rb"(?<![0-9])(?:[0-9]{16}|[0-9]{13}|[0-9]{10})(?![0-9])")
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{16,}={0,2}")
 
+# The unit of a number since 1970, by its digits.
 _UNITS: Final = {10: SECOND, 13: MILLISECOND, 16: MICROSECOND}
-"""The unit of a number since 1970, by its digits."""
 
 
 def named_days(request: HttpRequest) -> Iterator[int]:

@@ -48,11 +48,11 @@ from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction
 
+# More steps than these without an end are a loop.
 STEPS_MAX = 1_000
-"""More steps than these without an end are a loop."""
 
+# How long a world waits before it submits a payment again that the provider has never received.
 RESUBMISSION_DELAY: Span = MINUTE
-"""How long a world waits before it submits a payment again that the provider has never received."""
 
 ProviderScript: TypeAlias = Callable[[Transaction], ProviderReport]
 """The provider's report about a payment."""

@@ -113,8 +113,8 @@ def _format_second(second: int) -> str:
     return to_datetime(Instant(second * SECOND)).isoformat()[:19]
 
 
+# Characters of the longest timestamp that is parsed.
 TIMESTAMP_MAX: Final = 64
-"""Characters of the longest timestamp that is parsed."""
 
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})(-?)(\d\d)\2(\d\d)"
@@ -122,8 +122,9 @@ _TIMESTAMP: Final = re.compile(
     r"(?:[Zz]|([+-])(\d\d)(?::?(\d\d))?)?)?",
     re.ASCII,
 )
+
+# The form in which instants are written, which `datetime` reads faster.
 _AS_WRITTEN: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
-"""The form in which instants are written, which `datetime` reads faster."""
 
 
 def parse_timestamp(text: str) -> Instant:

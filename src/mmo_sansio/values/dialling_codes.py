@@ -22,18 +22,18 @@ _ROW: Final = re.compile(
     r"(?P<country>[A-Z]{2}) (?P<code>[0-9]+) (?P<least>[0-9]+)(?:-(?P<most>[0-9]+))?"
 )
 
+# The dialling code of each country, by ISO 3166-1 alpha-2.
 DIALLING_CODES: Final[Mapping[str, str]] = MappingProxyType(
     {row["country"]: row["code"] for row in _ROW.finditer(_CODES)}
 )
-"""The dialling code of each country, by ISO 3166-1 alpha-2."""
 
+# How many digits of a mobile number follow the code (the plans that the ITU publishes).
 _MOBILE_DIGITS: Final = MappingProxyType(
     {
         row["country"]: range(int(row["least"]), int(row["most"] or row["least"]) + 1)
         for row in _ROW.finditer(_CODES)
     }
 )
-"""How many digits of a mobile number follow the code (the plans that the ITU publishes)."""
 
 
 def possible_msisdns(digits: str, countries: Iterable[str]) -> list[str]:

@@ -68,6 +68,7 @@ class Explanation:
         return self.payer_step is not PayerStep.WAIT
 
 
+# One explanation for each code.
 EXPLANATIONS = MappingProxyType(
     {
         ErrorCode.USER_INSUFFICIENT_FUNDS: Explanation(
@@ -208,11 +209,10 @@ EXPLANATIONS = MappingProxyType(
         ),
     }
 )
-"""One explanation for each code."""
 
+# The errorMessage of a payment that expires although its provider has reported a receipt.
 EXPIRED_WITH_RECEIPT = (
     f"{EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].meaning} The provider reported a receipt for "
     f"it and did not confirm"
     " it: the money may have moved."
 )
-"""The errorMessage of a payment that expires although its provider has reported a receipt."""

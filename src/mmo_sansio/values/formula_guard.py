@@ -6,14 +6,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# What begins a formula, with the signs of full, small or raised width, which mean the same to some
+# programs.
 SIGNS: Final = r"=+\-@\u207a\u207c\u208a\u208c\u2212\ufe62-\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
-"""What begins a formula, with the signs of full, small or raised width, which mean the same to some
-programs."""
+
+# The start, and what is behind the characters that many programs take for the end of a cell.
 _CELL_BEGINS: Final = r"(^|[;\t\r\n])([^\S\t\r\n]*+)"
-"""The start, and what is behind the characters that many programs take for the end of a cell."""
+
 _FORMULA: Final = re.compile(rf"{_CELL_BEGINS}(?='*+[{SIGNS}]|'++[0-9])")
+
+# Also a number behind an apostrophe, by which people make a spreadsheet program keep a text.
 _GUARDED: Final = re.compile(rf"{_CELL_BEGINS}'(?='*+[{SIGNS}0-9])")
-"""Also a number behind an apostrophe, by which people make a spreadsheet program keep a text."""
 
 
 def guard_cell(text: str) -> str:

@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 from attrs import frozen
 
+# The largest accepted amount (M1): far above any payment, and far below the limit of any store.
 AMOUNT_MAX = Decimal(10) ** 15
-"""The largest accepted amount (M1): far above any payment, and far below the limit of any store."""
 
+# The longest number that is read (G7); longer text costs time to convert and has no meaning.
 NUMBER_CHARACTERS_MAX = 40
-"""The longest number that is read (G7); longer text costs time to convert and has no meaning."""
 
 _EXPONENT_MAX = 99
 _NUMBER = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
@@ -111,6 +111,7 @@ def percentage_of(amount: Money, percent: int) -> Money:
     return Money(max(1, (amount.minor * percent * 2 + 100) // 200), amount.currency)
 
 
+# Alphabetic and numeric codes by number of decimals.
 _CODES_BY_DECIMALS = {
     0: """
         BIF108 CLP152 DJF262 GNF324 ISK352 JPY392 KMF174 KRW410 PYG600 RWF646 UGX800
@@ -134,8 +135,8 @@ _CODES_BY_DECIMALS = {
     3: "BHD048 IQD368 JOD400 KWD414 LYD434 OMR512 TND788",
     4: "CLF990 UYW927",
 }
-"""Alphabetic and numeric codes by number of decimals."""
 
+# Alphabetic code to (number of decimals, numeric code).
 CURRENCIES = MappingProxyType(
     {
         code[:3]: (decimals, int(code[3:]))
@@ -143,7 +144,6 @@ CURRENCIES = MappingProxyType(
         for code in codes.split()
     }
 )
-"""Alphabetic code to (number of decimals, numeric code)."""
 
 
 def decimals_of(currency: str) -> int:

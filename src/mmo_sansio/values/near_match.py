@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+# Characters of a name that is compared: the time grows with the product of both lengths.
 NAME_MAX: Final = 100
-"""Characters of a name that is compared: the time grows with the product of both lengths."""
 
+# Names with the unknown one as a part that are all named; of more, the most similar one.
 PARTS_MAX: Final = 6
-"""Names with the unknown one as a part that are all named; of more, the most similar one."""
 
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 _PARTS: Final = re.compile(r"[\s_/.-]+")

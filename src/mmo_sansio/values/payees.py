@@ -10,11 +10,11 @@ from typing import Final, TypeAlias, assert_never
 
 from attrs import field, frozen
 
+# The length to which the name of an account is cut.
 NAME_CHARACTERS_MAX: Final = 100
-"""The length to which the name of an account is cut."""
 
+# What operators write in place of the letters that they don't tell.
 MASK: Final = "*"
-"""What operators write in place of the letters that they don't tell."""
 
 
 @frozen

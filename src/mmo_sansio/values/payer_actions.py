@@ -11,8 +11,8 @@ from attrs import field, frozen
 
 from mmo_sansio.values.clock import Instant
 
+# Characters in a code; operators that name a limit name this one or a smaller.
 CODE_CHARACTERS_MAX: Final = 36
-"""Characters in a code; operators that name a limit name this one or a smaller."""
 
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _CODE: Final = re.compile(rf"[!-~]{{1,{CODE_CHARACTERS_MAX}}}", re.ASCII)

@@ -80,9 +80,9 @@ class ProblemType:
         )
 
 
+# The delay in seconds that a 503 advises where nothing else is known: long enough for a short stall
+# to pass, short enough for a waiting payer (P4).
 RETRY_AFTER_S = 2
-"""The delay in seconds that a 503 advises where nothing else is known: long enough for a short
-stall to pass, short enough for a waiting payer (P4)."""
 
 
 def _bad_request(status: int, segment: str) -> ProblemType:
@@ -138,6 +138,9 @@ INTERNAL = ProblemType(
 )
 UNAVAILABLE = ProblemType(503, "Service unavailable", "service_unavailable", "service_unavailable")
 
+# The causes of a rejected creation; the first one that applies is reported (C9). Two lines of C9
+# reuse a cause: a wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED,
+# decimals are VALIDATION_FAILED after UNSUPPORTED_CURRENCY.
 CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
     MALFORMED,
     TARGET_TOO_LONG,
@@ -158,10 +161,8 @@ CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
     PENDING_LIMIT,
     DAILY_LIMIT,
 )
-"""The causes of a rejected creation; the first one that applies is reported (C9). Two lines of C9
-reuse a cause: a wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED,
-decimals are VALIDATION_FAILED after UNSUPPORTED_CURRENCY."""
 
+# Every cause; each has a page behind its `type` URI.
 PROBLEM_TYPES: tuple[ProblemType, ...] = (
     *CREATION_PRECEDENCE,
     REQUEST_TIMEOUT,
@@ -169,7 +170,6 @@ PROBLEM_TYPES: tuple[ProblemType, ...] = (
     INTERNAL,
     UNAVAILABLE,
 )
-"""Every cause; each has a page behind its `type` URI."""
 
 
 def validation_problem(errors: Sequence[FieldError]) -> Problem:

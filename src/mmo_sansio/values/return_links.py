@@ -9,8 +9,8 @@ from typing import Final
 
 from mmo_sansio.values.model import Order
 
+# Stands between the gatewayReference and the proof; no page token has it.
 SEPARATOR: Final = "."
-"""Stands between the gatewayReference and the proof; no page token has it."""
 
 _PROOF_DIGITS: Final = 32
 _PURPOSE: Final = b"return of the payer\0"

@@ -14,11 +14,11 @@ from attrs import frozen
 
 from mmo_sansio.values.problems import MALFORMED, ProblemError
 
+# Levels of objects and arrays, the outermost included: no request needs more than three.
 NESTING_MAX: Final = 32
-"""Levels of objects and arrays, the outermost included: no request needs more than three."""
 
+# Members and elements of all objects and arrays together: no request needs more than thirty.
 VALUES_MAX: Final = 1_000
-"""Members and elements of all objects and arrays together: no request needs more than thirty."""
 
 _STRING_OR_STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{\]},]', re.DOTALL)
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")

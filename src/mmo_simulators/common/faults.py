@@ -12,12 +12,13 @@ from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_simulators.common.messages import JSON_HEADERS
 
+# The `at` of a fault for any of the operator's own paths.
 ANY_OPERATION: Final = "*"
-"""The `at` of a fault for any of the operator's own paths."""
+
+# Fields that the server adds to each response.
 SERVERS_OWN_HEADERS: Final = frozenset(
     {b"connection", b"content-length", b"date", b"transfer-encoding"}
 )
-"""Fields that the server adds to each response."""
 
 
 @frozen
@@ -246,6 +247,7 @@ def _scripted_response(
     return HttpResponse(status, fields or JSON_HEADERS, octets)
 
 
+# By the `do` of a script's line.
 _FAULT_PARSERS: Final[Mapping[str, Callable[..., Fault]]] = {
     "lose_request": lambda hold_s=0: LoseRequest(_to_span(hold_s)),
     "lose_answer": lambda hold_s=0: LoseAnswer(_to_span(hold_s)),
@@ -257,4 +259,3 @@ _FAULT_PARSERS: Final[Mapping[str, Callable[..., Fault]]] = {
     "end_after": lambda after_s: EndAfter(None if after_s is None else _to_span(after_s)),
     "call_back": lambda after_s: CallBack(tuple(map(_to_span, after_s))),
 }
-"""By the `do` of a script's line."""

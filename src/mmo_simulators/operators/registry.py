@@ -22,9 +22,10 @@ from mmo_simulators.operators.mtn.api import (
 from mmo_simulators.operators.pawapay.api import API_TOKEN, open_pawapay
 from mmo_simulators.operators.wave import api as wave
 
+# The name under which the certificate of M-Pesa is kept.
 CERTIFICATE_FILE: Final = "simulated-mpesa.pem"
-"""The name under which the certificate of M-Pesa is kept."""
 
+# Functions that open a new operator, with accounts to begin with.
 SIMULATORS: Final[Mapping[str, Callable[[], Simulator]]] = MappingProxyType(
     {
         "airtel": open_airtel,
@@ -34,8 +35,9 @@ SIMULATORS: Final[Mapping[str, Callable[[], Simulator]]] = MappingProxyType(
         "wave": wave.WaveSimulator,
     }
 )
-"""Functions that open a new operator, with accounts to begin with."""
 
+# The options of a gateway's account with each operator, but for `base_url`: published, as no money
+# is behind them.
 ACCOUNT_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "airtel": {
@@ -74,8 +76,6 @@ ACCOUNT_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
-"""The options of a gateway's account with each operator, but for `base_url`: published, as no money
-is behind them."""
 
 
 def account_settings(operator: str, origin: str) -> str:

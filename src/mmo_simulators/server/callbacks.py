@@ -15,16 +15,18 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_simulators.server.connection import HEAD_BYTES_MAX
 
+# How long a callback may take, from the look-up of the name to the end of the response.
 CALLBACK_TIMEOUT_S: Final = 15.0
-"""How long a callback may take, from the look-up of the name to the end of the response."""
+
+# Bytes of the largest body of a response.
 RESPONSE_BYTES_MAX: Final = 256 * 1024
-"""Bytes of the largest body of a response."""
 
 SendCallback: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a callback, its target in absolute form; raises ExchangeFailed when there is no whole
 response."""
+
+# Connects to the server of a URL, by TLS for https; raises OSError or BrokenResourceError.
 OpenStream: TypeAlias = Callable[[UrlTarget], Awaitable[trio.abc.Stream]]
-"""Connects to the server of a URL, by TLS for https; raises OSError or BrokenResourceError."""
 
 
 def system_streams(ca_file: Path | None = None) -> OpenStream:

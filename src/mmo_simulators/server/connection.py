@@ -16,14 +16,17 @@ from mmo_sansio.values.clock import SECOND, Instant, to_datetime
 from mmo_simulators.common.faults import DroppedConnection
 from mmo_simulators.common.messages import json_response
 
+# Bytes of the largest head of a message.
 HEAD_BYTES_MAX: Final = 16 * 1024
-"""Bytes of the largest head of a message."""
+
+# Bytes of the largest body of a request.
 BODY_BYTES_MAX: Final = 1024 * 1024
-"""Bytes of the largest body of a request."""
+
+# How long a request may take to arrive, from the answer to the one before.
 REQUEST_TIMEOUT_S: Final = 60.0
-"""How long a request may take to arrive, from the answer to the one before."""
+
+# How long the client may take to read the last response.
 LINGER_S: Final = 2.0
-"""How long the client may take to read the last response."""
 
 Respond: TypeAlias = Callable[[HttpRequest], HttpResponse | DroppedConnection]
 

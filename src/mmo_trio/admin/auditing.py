@@ -14,11 +14,11 @@ from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditK
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.sql.admin_store import AdminStore
 
+# Limit on the characters of one detail; longer text is cut.
 TEXT_CHARACTERS_MAX = 2_000
-"""Limit on the characters of one detail; longer text is cut."""
 
+# Rows that are read and verified at a time.
 PAGE_SIZE = 1_000
-"""Rows that are read and verified at a time."""
 
 
 class SecretKeys(Protocol):

@@ -17,11 +17,11 @@ from mmo_sansio.values.model import Stage, Status
 from mmo_trio.storage.interface.admin_types import PaymentFilter
 from mmo_trio.storage.sql.store import Store
 
+# Payments in one commit, so that a serving process waits only briefly for its turn.
 STOPPED_AT_ONCE_MAX = 200
-"""Payments in one commit, so that a serving process waits only briefly for its turn."""
 
+# Decides inputs in one commit and returns their replies.
 SubmitBatch: TypeAlias = Callable[[Sequence[Input]], Awaitable[Sequence[Reply]]]
-"""Decides inputs in one commit and returns their replies."""
 
 
 @frozen

@@ -34,13 +34,14 @@ from mmo_trio.storage.interface.admin_types import (
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.serialization import serialize_brand
 
+# How long a proposed change can be applied.
 OPEN_FOR = Span(7 * DAY)
-"""How long a proposed change can be applied."""
 
+# Payments that one back-test reads.
 BACK_TEST_PAYMENTS_MAX = 200_000
-"""Payments that one back-test reads."""
+
+# Rows that a back-test reads at a time, so that nothing else waits for it long.
 _PAGE = 1_000
-"""Rows that a back-test reads at a time, so that nothing else waits for it long."""
 
 
 class ChangeRefusal(StrEnum):

@@ -29,14 +29,14 @@ from mmo_trio.storage.sql.store import Store
 
 PAGE_SIZE = 500
 
+# Open claims that are looked at; what is beyond is found once these are corrected.
 CLAIMS_MAX = 10_000
-"""Open claims that are looked at; what is beyond is found once these are corrected."""
 
+# Payments that are corrected in one commit.
 ROUND_SIZE = 100
-"""Payments that are corrected in one commit."""
 
+# Payments that are named one by one.
 NAMED_MAX = 20
-"""Payments that are named one by one."""
 
 
 @frozen

@@ -74,8 +74,8 @@ def describe_stuck(history: PaymentHistory, *, now: Instant) -> str | None:
     )
 
 
+# The inputs by which a provider was asked, or has answered without a result.
 _ANSWERS = frozenset({"TransactionWoke", "ProviderAccepted", "ProviderUnreachable"})
-"""The inputs by which a provider was asked, or has answered without a result."""
 
 
 def _time(at: Instant) -> str:

@@ -21,12 +21,12 @@ from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import format_span
 
+# Open claims that are searched for those of a payment; more are open only while an operator does
+# not answer.
 CLAIMS_READ_MAX = 10_000
-"""Open claims that are searched for those of a payment; more are open only while an operator does
-not answer."""
 
+# Payments under one merchantReference that are read, the newest first; there are rarely two.
 SAME_REFERENCE_READ_MAX = 11
-"""Payments under one merchantReference that are read, the newest first; there are rarely two."""
 
 
 @frozen
@@ -277,6 +277,7 @@ def _source_text(source: Source | None) -> str:
     }.get(source or Source.EXPIRY, "")
 
 
+# The outcomes of callbacks in a few words, by which console and command line name them.
 DELIVERY_TEXTS: Mapping[str, str] = {
     DeliveryOutcome.DELIVERED: "delivered",
     DeliveryOutcome.NON_2XX: "not delivered (not accepted)",
@@ -286,7 +287,6 @@ DELIVERY_TEXTS: Mapping[str, str] = {
     DeliveryOutcome.KEY_REVOKED: "not delivered (key revoked)",
     DeliveryOutcome.BREAKER_OPEN: "not delivered (callbacks stopped)",
 }
-"""The outcomes of callbacks in a few words, by which console and command line name them."""
 
 _DELIVERY_FAILURE_TEXTS = {
     DeliveryOutcome.NON_2XX: "the merchant's server answered {status}",

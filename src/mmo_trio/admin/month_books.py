@@ -18,11 +18,11 @@ from mmo_sansio.messages.queries import ListRecords, ListReversals, PagedQuery, 
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT
 from mmo_trio.storage.sql.store import Store
 
+# Payments that are read at one time.
 PAGE_SIZE = 500
-"""Payments that are read at one time."""
 
+# Gives a turn for the work on one page while the block lasts.
 TakeTurn = Callable[[], AbstractAsyncContextManager[None]]
-"""Gives a turn for the work on one page while the block lasts."""
 
 
 async def fill_book(

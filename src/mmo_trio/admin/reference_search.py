@@ -11,12 +11,12 @@ from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.payment_search import PAYMENTS_SCANNED_MAX, position_of
 
+# Payments that are read from the store at once.
 READ_AT_ONCE = 250
-"""Payments that are read from the store at once."""
 
 
+# Letters and digits that make the end of a reference; fewer are at the end of too many.
 SHORTEST_END = 4
-"""Letters and digits that make the end of a reference; fewer are at the end of too many."""
 
 
 async def search_by_reference(

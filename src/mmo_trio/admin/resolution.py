@@ -30,8 +30,8 @@ from mmo_trio.storage.interface.admin_types import (
 )
 from mmo_trio.storage.sql.store import Store
 
+# The outcome of a resolution that has no error code.
 SUCCESS = "success"
-"""The outcome of a resolution that has no error code."""
 
 
 _COMMAND_PREFIX: Final = "cli:"
@@ -101,9 +101,9 @@ PERMITTED_ACTORS: Mapping[ProposalAction, frozenset[ProposalActor]] = MappingPro
     }
 )
 
+# How long an approved proposal is left to the user who approved it: another one carries it out only
+# afterwards, as after a crash.
 CARRIED_OUT_WITHIN = Span(MINUTE)
-"""How long an approved proposal is left to the user who approved it: another one carries it out
-only afterwards, as after a crash."""
 
 
 def next_state(
@@ -152,8 +152,8 @@ class ResolutionUser:
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 
 
+# Appends an audit event about a resolution: its action, and a remark.
 RecordResolution: TypeAlias = Callable[[str, str | None], Awaitable[None]]
-"""Appends an audit event about a resolution: its action, and a remark."""
 
 
 async def resolve_payment(

@@ -20,16 +20,17 @@ from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.storage.interface.admin_types import RESTORATION, BrandHold, PaymentFilter
 from mmo_trio.storage.sql.store import Store
 
+# Payments or references in one commit.
 ROUND_SIZE = 200
-"""Payments or references in one commit."""
 
+# Payments whose reversals are marked; staff ask for few.
 REVERSALS_MAX = 1_000_000
-"""Payments whose reversals are marked; staff ask for few."""
 
+# How much of the end of a gatewayReference operators repeat as account number.
 _END_CHARACTERS: Final = 12
-"""How much of the end of a gatewayReference operators repeat as account number."""
+
+# The characters of a ULID; digits alone are the number of an order.
 _END: Final = re.compile(rf"(?=.*[A-Z])[0-9A-HJKMNP-TV-Z]{{{_END_CHARACTERS}}}", re.ASCII)
-"""The characters of a ULID; digits alone are the number of an order."""
 
 
 async def begin_restoration(

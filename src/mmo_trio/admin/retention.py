@@ -15,28 +15,26 @@ from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.interface.retention import AgedRows, RetentionDuty, RetentionStep
 from mmo_trio.storage.sql.retention import RetentionStore
 
+# How long the others wait after a process that died while it worked at it; longer than any step.
 LEASE: Span = Span(60 * SECOND)
-"""How long the others wait after a process that died while it worked at it; longer than any
-step."""
 
+# Seconds after which the lease is renewed, between two steps.
 LEASE_RENEWED_AFTER_S = 15.0
-"""Seconds after which the lease is renewed, between two steps."""
 
+# Seconds until it is looked again whether the store has time.
 BUSY_PAUSE_S = 1.0
-"""Seconds until it is looked again whether the store has time."""
 
+# Seconds that a step is to take: long enough that it does more than begin and commit on a disk that
+# takes 10 ms for that, and so short that nobody waits for it.
 STEP_S = 0.05
-"""Seconds that a step is to take: long enough that it does more than begin and commit on a disk
-that takes 10 ms for that, and so short that nobody waits for it."""
 
+# Payments or other rows that the first step looks at.
 STEP_ROWS = 50
-"""Payments or other rows that the first step looks at."""
 
 STEP_ROWS_MAX = 1_000
 
+# Rows of a step at least, however long they take: a database works for some milliseconds at them.
 ROWS_MIN = 50
-"""Rows of a step at least, however long they take: a database works for some milliseconds at
-them."""
 
 POSITION_SAVED_AFTER_STEPS = 100
 

@@ -23,5 +23,5 @@ async def reseal_second_factors(store: AdminStore, keys: SecretKeys) -> None:
                 await store.reseal_second_factor(factor.user, sealed, again)
 
 
+# What a change of the master key has to seal again besides API keys.
 RESEAL = (reseal_audit_keys, reseal_second_factors)
-"""What a change of the master key has to seal again besides API keys."""

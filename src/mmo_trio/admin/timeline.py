@@ -14,13 +14,13 @@ from mmo_sansio.values.model import Order, Stage
 from mmo_trio.admin.explanation import DELIVERY_TEXTS, PaymentHistory
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 
+# The stages of a payment before its end in words, by which console and command line name them.
 STAGE_TEXTS: Mapping[str, str] = {
     Stage.CREATED: "not sent yet",
     Stage.AWAITING_CUSTOMER: "waits for the payer",
     Stage.SUBMITTING: "on its way to the provider",
     Stage.AWAITING_RESULT: "waits for the result",
 }
-"""The stages of a payment before its end in words, by which console and command line name them."""
 
 
 @frozen
@@ -189,9 +189,11 @@ _INPUT_TEXTS = {
 }
 
 
+# Stands for free text that is left out.
 HIDDEN_TEXT = "hidden from your role"
-"""Stands for free text that is left out."""
 
+# The members of a journal line's detail that are no free text; what is not listed here counts as
+# free text.
 _PLAIN_MEMBERS = frozenset(
     (
         *("amount", "durationMs", "errorCode", "finalAmount", "method", "nativeCode", "operation"),
@@ -209,8 +211,6 @@ _PLAIN_MEMBERS = frozenset(
         ),
     )
 )
-"""The members of a journal line's detail that are no free text; what is not listed here counts as
-free text."""
 
 
 def _input_text(line: JournalEntry) -> str:

@@ -22,8 +22,8 @@ from mmo_sansio.values.reversals import Reversal, left_of, reversed_minor
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 
+# Entries of the suspense book that are read from the store at once.
 ENTRIES_READ = 100
-"""Entries of the suspense book that are read from the store at once."""
 
 
 @frozen

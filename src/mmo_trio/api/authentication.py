@@ -30,26 +30,28 @@ from mmo_trio.storage.sql.store import Coalescer, Store
 
 logger = structlog.get_logger(__name__)
 
+# Keys in the cache, also those whose time is over; beyond it the one verified first is dropped.
 CACHE_ENTRIES_MAX = 10_000
-"""Keys in the cache, also those whose time is over; beyond it the one verified first is dropped."""
 
+# Senders that are remembered, as many as a listener keeps parsed heads; beyond it the first one is
+# dropped.
 SENDERS_MAX: Final = 512
-"""Senders that are remembered, as many as a listener keeps parsed heads; beyond it the first one is
-dropped."""
 
+# Attempts with unknown keys that an address may make at once.
 WRONG_KEYS_BURST: Final = 50
-"""Attempts with unknown keys that an address may make at once."""
-WRONG_KEYS_PER_SECOND: Final = 1
-"""Further attempts that an address may make."""
-ADDRESSES_MAX: Final = 10_000
-"""Addresses that are remembered; beyond it the one whose last failure is oldest is forgotten."""
 
+# Further attempts that an address may make.
+WRONG_KEYS_PER_SECOND: Final = 1
+
+# Addresses that are remembered; beyond it the one whose last failure is oldest is forgotten.
+ADDRESSES_MAX: Final = 10_000
+
+# What a key gets that may be right.
 UNSEEN_KEY: Final = TOO_MANY_REQUESTS.problem(
     "Too many unknown keys came from this address, so this one was not looked up. Send the "
     "request again.",
     retry_after_s=1,
 )
-"""What a key gets that may be right."""
 
 
 @frozen
@@ -88,16 +90,18 @@ class Authenticator:
         self._monotonic = monotonic
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._reload_master_keys = reload_master_keys
+
+        # Bounds how many unknown keys one address, IPv6 by its /64, may try, so that guessing costs
+        # the store nothing (A1); the latest failure last. Without a token an unknown key is
+        # answered 429 unseen; a key that this process has seen valid never is.
         self._wrong_keys: OrderedDict[str, TokenBucket] = OrderedDict()
-        """Bounds how many unknown keys one address, IPv6 by its /64, may try, so that guessing
-        costs the store nothing (A1); the latest failure last. Without a token an unknown key is
-        answered 429 unseen; a key that this process has seen valid never is."""
         self._used_hosts = UsedHosts(store.admin, monotonic)
         self._verified: dict[bytes, VerifiedKey] = {}
         self._trusted_proxies = trusted_proxies or TrustedProxies()
         self._read_hosts = Coalescer[None, Mapping[str, str]](self._read_hosts_once)
+
+        # Those whom `find_owner` has found.
         self.known_senders = KnownSenders(self._known)
-        """Those whom `find_owner` has found."""
 
     async def find_owner(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
         """Return the owner of the request's key; None when no brand has it or the host is another

@@ -21,8 +21,8 @@ from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.sections import ListenSection
 from mmo_trio.settings.values import Network
 
+# Characters of the longest address that is read, with its zone (`%eth0`).
 ADDRESS_LENGTH_MAX: Final = 64
-"""Characters of the longest address that is read, with its zone (`%eth0`)."""
 
 
 @frozen

@@ -56,22 +56,25 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 from mmo_trio.workers.providers.payees import PayeeQuestions
 
+# Seconds for which an answer about readiness holds: the store is asked at most so often, however
+# many ask here.
 READINESS_TTL_S: Final = 1.0
-"""Seconds for which an answer about readiness holds: the store is asked at most so often, however
-many ask here."""
-FAILURE_TTL_S: Final = 5.0
-"""Seconds for which a failed commit counts while no other succeeds. A full disk or a quota is not
-always seen before the next write."""
 
+# Seconds for which a failed commit counts while no other succeeds. A full disk or a quota is not
+# always seen before the next write.
+FAILURE_TTL_S: Final = 5.0
+
+# Errors that merchants receive as a problem document; every other error is an internal one.
 PROBLEM_ERRORS: Final = (ProblemError, StoreUnavailable, OutcomeUnknown)
-"""Errors that merchants receive as a problem document; every other error is an internal one."""
 
 STORE_UNAVAILABLE = problems.UNAVAILABLE.problem(
     "Nothing was stored. Send the same request again, with the same reference."
 )
+
+# Seconds that a merchant is told to wait while the brand is held after a restoration: staff close
+# the gap in hours, not in moments.
 RESTORED_RETRY_AFTER_S: Final = 300
-"""Seconds that a merchant is told to wait while the brand is held after a restoration: staff close
-the gap in hours, not in moments."""
+
 RESTORED = problems.UNAVAILABLE.problem(
     "The gateway was restored from a backup, and payments of late may be missing. Nothing was "
     "stored. Do not pay again"

@@ -23,19 +23,22 @@ from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 
+# How long a process goes on with the number of processes that it read last.
 COUNT_TTL = Span(5 * SECOND)
-"""How long a process goes on with the number of processes that it read last."""
 
+# Bytes that a page takes while it is read: its objects, and the body into which they are joined.
 PAGE_MEMORY_BYTES: Final = 2 * RECORDS_BYTES_MAX
-"""Bytes that a page takes while it is read: its objects, and the body into which they are
-joined."""
+
+# Bytes that all pages may take while they are read.
 PAGES_MEMORY_BYTES: Final = 48 * 1024 * 1024
-"""Bytes that all pages may take while they are read."""
+
+# Pages that are read at once; a store has more readers than that, for everything else.
 PAGES_MAX: Final = PAGES_MEMORY_BYTES // PAGE_MEMORY_BYTES
-"""Pages that are read at once; a store has more readers than that, for everything else."""
+
 PAGES_PER_BRAND_MAX: Final = 2
+
+# Seconds that a request waits for its turn before it is answered 503.
 WAIT_MAX_S: Final = 2.0
-"""Seconds that a request waits for its turn before it is answered 503."""
 
 _TOO_MANY_PAGES: Final = problems.UNAVAILABLE.problem(
     "Too many pages of records are being read. Send the same request again; ask for one page "

@@ -41,9 +41,9 @@ from mmo_trio.workers.providers.payer_urls import without_refused_url
 
 logger = structlog.get_logger(__name__)
 
+# Seconds that a store may take to record a hint, before that is kept in memory: operators wait for
+# an answer for some seconds.
 ANSWER_WITHIN_S: Final = 3.0
-"""Seconds that a store may take to record a hint, before that is kept in memory: operators wait for
-an answer for some seconds."""
 
 
 async def _keep_nothing(_: ProviderHinted) -> bool:

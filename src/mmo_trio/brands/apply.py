@@ -22,11 +22,11 @@ from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, BrandRecord
 from mmo_trio.storage.sql.store import Store
 
+# Brands that one sentence names.
 NAMES_SHOWN_MAX = 5
-"""Brands that one sentence names."""
 
+# Pending payments of a brand that are counted.
 PENDING_SHOWN_MAX = 1_000
-"""Pending payments of a brand that are counted."""
 
 
 class BrandsOvertaken(Exception):

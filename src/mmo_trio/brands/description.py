@@ -28,13 +28,13 @@ from mmo_trio.brands.file import (
     limit_amounts,
 )
 
+# The fields of each class of the model; keys of the API are none of it (A5).
 _FIELDS: Final[Mapping[type, Sequence[BrandField]]] = {
     Brand: [brand_field for brand_field in BRAND_FIELDS if brand_field.key != "api_keys"],
     BrandLimits: BRAND_LIMIT_FIELDS,
     PageAppearance: PAGE_FIELDS,
     Method: METHOD_FIELDS,
 }
-"""The fields of each class of the model; keys of the API are none of it (A5)."""
 
 
 def method_name(method: Method) -> str:
@@ -139,9 +139,9 @@ def brand_texts(brand: Brand) -> Iterator[tuple[str, str]]:
     return ((_member_text(*member), value_text(value)) for member, value in _values(brand))
 
 
+# The name of a method, empty for the brand itself, and the place of a value in it, empty for the
+# method's provider.
 Member = tuple[str, str]
-"""The name of a method, empty for the brand itself, and the place of a value in it, empty for the
-method's provider."""
 
 
 def _member_text(method: str, place: str) -> str:

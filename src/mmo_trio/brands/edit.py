@@ -25,10 +25,11 @@ from mmo_trio.brands.file import (
 )
 from mmo_trio.settings.values import SettingsError
 
+# The limits of a brand that can be edited.
 BRAND_LIMITS = key_names(BRAND_LIMIT_FIELDS)
-"""The limits of a brand that can be edited."""
+
+# The limits of a method in one currency that can be edited.
 METHOD_LIMITS = key_names(METHOD_LIMIT_FIELDS)
-"""The limits of a method in one currency that can be edited."""
 
 
 class InvalidEdit(Exception):
@@ -37,8 +38,9 @@ class InvalidEdit(Exception):
     def __init__(self, field: str, error: SettingsError) -> None:
         sentences = f"{error.fault} {error.remedy}".rstrip()
         super().__init__(sentences[0].upper() + sentences[1:])
+
+        # The name of the form's field.
         self.field = field
-        """The name of the form's field."""
 
 
 def brand_form(brand: Brand) -> Mapping[str, str]:

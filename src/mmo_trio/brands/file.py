@@ -22,18 +22,18 @@ from mmo_sansio.values.money import CURRENCIES, AmountError, Money, written_mone
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.values import SettingsError
 
+# The largest limit on a brand's requests or pending payments.
 BRAND_LIMIT_MAX = 1_000_000
-"""The largest limit on a brand's requests or pending payments."""
 
+# Shorter keys may be guessed; those that the gateway makes have 43 characters. Keys that the store
+# has stay in use.
 API_KEY_LENGTH_MIN = 24
-"""Shorter keys may be guessed; those that the gateway makes have 43 characters. Keys that the store
-has stay in use."""
-SANDBOX_API_KEY_LENGTH_MIN = 8
-"""The same in a sandbox, where no money moves."""
 
+# The same in a sandbox, where no money moves.
+SANDBOX_API_KEY_LENGTH_MIN = 8
+
+# So that the first view of the payment page stays below 20 KB, with the operator's sign as well.
 LOGO_BYTES_MAX = 4_096
-"""So that the first view of the payment page stays below 20 KB, with the operator's sign as
-well."""
 
 _API_KEY_PATTERN = re.compile(r"[!-~]{1,256}", re.ASCII)
 _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
@@ -167,11 +167,12 @@ def _amount(table: FileTable, key: str) -> Money:
         table.fail(key, f"it {error}.", 'Write it like "10.50".')
 
 
+# The keys of the largest sum of a day, by type of payment.
 DAILY_LIMITS: Final[Mapping[str, model.Type]] = {
     f"daily_{type_.value}": type_ for type_ in model.Type
 }
-"""The keys of the largest sum of a day, by type of payment."""
 
+# The keys of a method's limits in one currency.
 METHOD_LIMIT_FIELDS: Final = (
     BrandField("min", _amount, REQUIRED, "The smallest amount (C11)."),
     BrandField("max", _amount, REQUIRED, "The largest amount (C11)."),
@@ -186,7 +187,6 @@ METHOD_LIMIT_FIELDS: Final = (
         for key, type in DAILY_LIMITS.items()
     ),
 )
-"""The keys of a method's limits in one currency."""
 
 
 def limit_amounts(limits: model.Limits) -> Mapping[str, Money]:
@@ -256,6 +256,7 @@ def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
     return frozenset(operations[flow] for flow in flows)
 
 
+# The keys of a `[[brand.method]]`.
 METHOD_FIELDS: Final = (
     BrandField(
         "key",
@@ -310,7 +311,6 @@ METHOD_FIELDS: Final = (
         " begins so; the longest prefix counts (S4).",
     ),
 )
-"""The keys of a `[[brand.method]]`."""
 
 
 @_kind("`[[brand.method]]` tables")
@@ -339,6 +339,7 @@ def _brand_limit(table: FileTable, key: str) -> int:
     return number
 
 
+# The keys of a brand's `limits`.
 BRAND_LIMIT_FIELDS: Final = (
     BrandField(
         "requests_per_second",
@@ -359,7 +360,6 @@ BRAND_LIMIT_FIELDS: Final = (
         "Payments that may be pending at the same time (422 `brand_pending_limit`).",
     ),
 )
-"""The keys of a brand's `limits`."""
 
 
 @_kind("table")
@@ -372,15 +372,14 @@ def brand_limits(table: FileTable, key: str) -> model.BrandLimits:
     return model.BrandLimits(**read)
 
 
+# Media type, the place of the bytes by which its files are known, and these bytes.
+#
+# Every browser of the last ten years shows these three kinds.
 _LOGO_SIGNATURES = (
     ("image/png", 0, b"\x89PNG\r\n\x1a\n"),
     ("image/jpeg", 0, b"\xff\xd8\xff"),
     ("image/webp", 8, b"WEBP"),
 )
-"""Media type, the place of the bytes by which its files are known, and these bytes.
-
-Every browser of the last ten years shows these three kinds.
-"""
 
 
 @_kind("`#rrggbb`")
@@ -431,6 +430,7 @@ def _support_url(table: FileTable, key: str) -> str:
     return url
 
 
+# The keys of a brand's `page`.
 PAGE_FIELDS: Final = (
     BrandField(
         "colour",
@@ -470,7 +470,6 @@ PAGE_FIELDS: Final = (
         "`https://wa.me/254700000000`; every ending but paid has a link that opens it.",
     ),
 )
-"""The keys of a brand's `page`."""
 
 
 @_kind("table")
@@ -576,6 +575,7 @@ _ID: Final = _text_matching(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'."
 )
 
+# The keys of a `[[brand]]`; all but `api_keys` are attributes of the model.
 BRAND_FIELDS: Final = (
     BrandField(
         "id",
@@ -645,7 +645,6 @@ BRAND_FIELDS: Final = (
     ),
     BrandField("method", _methods, "none", "The payment methods; see below.", attribute="methods"),
 )
-"""The keys of a `[[brand]]`; all but `api_keys` are attributes of the model."""
 
 
 @frozen

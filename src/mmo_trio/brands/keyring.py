@@ -21,14 +21,15 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from mmo_trio.storage.interface.admin_types import AuditKey
 
 MASTER_KEY_BYTES: Final = 32
+
+# The nonce length that AES-GCM uses without hashing (NIST SP 800-38D section 8.2).
 _NONCE_BYTES: Final = 12
-"""The nonce length that AES-GCM uses without hashing (NIST SP 800-38D section 8.2)."""
 
 _KEY_ENTROPY_BYTES: Final = 32
 _ID_BYTES: Final = 8
 
+# The generation of a provider's webhook URL until its option `hooks_generation` says another.
 FIRST_WEBHOOK_GENERATION: Final = 1
-"""The generation of a provider's webhook URL until its option `hooks_generation` says another."""
 
 
 class SealError(Exception):

@@ -43,11 +43,11 @@ from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 
+# Keys in the file: the one in use, and during a rotation the next or the previous one.
 MASTER_KEYS_MAX: Final = 2
-"""Keys in the file: the one in use, and during a rotation the next or the previous one."""
 
+# Permissions that no master key file may give.
 _FORBIDDEN_MODE: Final = stat.S_IRWXO | stat.S_IWGRP
-"""Permissions that no master key file may give."""
 
 
 def load_master_keys(path: Path) -> Sequence[bytes]:
@@ -282,9 +282,9 @@ def _mismatch(file: Path, fault: str) -> SettingsError:
     return SettingsError(_setting(file), fault, remedy)
 
 
+# Seals secrets of one kind with the first master key of the keyring, those that another one has
+# sealed. May be repeated; raises SealError when one can't be opened.
 Reseal: TypeAlias = Callable[[AdminStore, KeyRing], Awaitable[None]]
-"""Seals secrets of one kind with the first master key of the keyring, those that another one has
-sealed. May be repeated; raises SealError when one can't be opened."""
 
 
 class RotationError(Exception):

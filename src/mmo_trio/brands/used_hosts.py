@@ -16,8 +16,9 @@ from mmo_trio.brands.delivery_key import keys_to_vouch
 from mmo_trio.storage.interface.admin_types import BrandRecord, PaymentFilter, StoredApiKey
 from mmo_trio.storage.sql.admin_store import AdminStore
 
+# The newest payments of a brand that count; so many are read at most.
 PAYMENTS_READ_MAX = 5_000
-"""The newest payments of a brand that count; so many are read at most."""
+
 READ_AGAIN_AFTER = Span(5 * SECOND)
 _PAGE_PAYMENTS = 500
 

@@ -3,6 +3,8 @@
 Nothing is imported here, so that the text is there in the time that Python takes to start.
 """
 
+# The commands by section: each one's name, its module in `mmo_trio.cli.commands`, one sentence on
+# it, and the extra of the distribution that brings its packages.
 COMMANDS = {
     "Build a shop": (
         ("demo", "demo", "Show a whole first payment.", "server"),
@@ -81,8 +83,6 @@ COMMANDS = {
         ("completion", "completion", "Print the completion script of a shell.", "server"),
     ),
 }
-"""The commands by section: each one's name, its module in `mmo_trio.cli.commands`, one sentence on
-it, and the extra of the distribution that brings its packages."""
 
 _HELP = """\
 Usage: mmo [OPTIONS] COMMAND [ARGS]...

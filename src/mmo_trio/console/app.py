@@ -60,13 +60,13 @@ from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, ChangeStat
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.display_text import indent_json, visible_text
 
+# One script adds keyboard shortcuts, copying, local times and live pages; every page is complete
+# without it.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
     "form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"
 )
-"""One script adds keyboard shortcuts, copying, local times and live pages; every page is complete
-without it."""
 
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -75,10 +75,10 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
 }
 
+# All other pages are for users who have signed in.
 PUBLIC_ENDPOINTS = frozenset(
     {"metrics", "static", STYLESHEET_ENDPOINT, "sign_in.show_form", "sign_in.sign_in"}
 )
-"""All other pages are for users who have signed in."""
 
 PAGES = (
     sign_in,
@@ -201,6 +201,7 @@ def _unknown_host_response() -> Response:
     return Response(text, 421, content_type="text/plain; charset=utf-8")
 
 
+# The status of each refusal of what a user wants to do; all others are a conflict.
 REFUSAL_ERRORS: Mapping[
     ChangeRefusal | ResolutionRefusal | type[ReversalRefused], type[HTTPException]
 ] = {
@@ -214,7 +215,6 @@ REFUSAL_ERRORS: Mapping[
     ReversalNotPermitted: Forbidden,
     NoSuchReversal: NotFound,
 }
-"""The status of each refusal of what a user wants to do; all others are a conflict."""
 
 
 def _marks_simulated(context: ConsoleContext) -> bool:
@@ -242,8 +242,8 @@ async def _show_store_failure(error: Exception) -> Response:
     return Response(page, 503, {"Retry-After": "2"})
 
 
+# What waits is counted up to this number, so that no page costs more however much waits.
 COUNT_MAX = 99
-"""What waits is counted up to this number, so that no page costs more however much waits."""
 
 
 @frozen
@@ -258,6 +258,7 @@ class NavigationEntry:
     """What a user needs to see the page; None for every user."""
 
 
+# The pages by the titles of their groups.
 NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
     "": (
         NavigationEntry("overview.show", "Overview", "chart", "o"),
@@ -278,7 +279,6 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
         NavigationEntry("work_lists.audit", "Audit log", "lock", "a", Permission.READ_AUDIT),
     ),
 }
-"""The pages by the titles of their groups."""
 
 
 async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationEntry, str]]]:

@@ -23,8 +23,8 @@ from mmo_trio.storage.interface.admin_types import (
 from mmo_trio.workers.providers.account_notes import read_finding_note
 from mmo_trio.workers.providers.float_monitor import KnownFloat, known_floats
 
+# Entries of a list whose money is added up; of more the sum is that of these at least.
 READ_MAX = 100
-"""Entries of a list whose money is added up; of more the sum is that of these at least."""
 
 
 @frozen

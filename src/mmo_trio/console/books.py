@@ -26,12 +26,12 @@ from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.time_zones import find_zone
 
+# Payments until the end of the month of one book, which is made in memory beside those who are
+# served; `mmo records export` has no limit.
 PAYMENTS_MAX = 500_000
-"""Payments until the end of the month of one book, which is made in memory beside those who are
-served; `mmo records export` has no limit."""
 
+# Rows that are written in one turn.
 ROWS_AT_ONCE = 500
-"""Rows that are written in one turn."""
 
 pages = Blueprint("books", __name__)
 

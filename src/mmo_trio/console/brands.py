@@ -56,16 +56,20 @@ from mmo_trio.storage.interface.admin_types import (
     StoredApiKey,
 )
 
+# The newest payments of a brand in which the latest use of its keys is looked for, and whose web
+# pay-ins are counted.
 NEWEST_READ_MAX = 200
-"""The newest payments of a brand in which the latest use of its keys is looked for, and whose web
-pay-ins are counted."""
+
 CHANGES_PAGE_SIZE = 20
+
+# A form of more methods shows one line of each until it is opened.
 OPEN_METHODS_MAX = 4
-"""A form of more methods shows one line of each until it is opened."""
+
+# Changes that wait for a decision and are listed, the newest first.
 WAITING_MAX = 20
-"""Changes that wait for a decision and are listed, the newest first."""
+
+# Brands that are listed to change one of them; the search finds the others.
 BRANDS_OFFERED_MAX = 12
-"""Brands that are listed to change one of them; the search finds the others."""
 
 INVALID_FIELD = "Nothing was proposed: one field needs another value."
 NO_REASON = "Nothing was proposed: it needs a reason."

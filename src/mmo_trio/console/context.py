@@ -23,8 +23,8 @@ from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.payees import PayeeQuestions
 
+# The key of the context among the extensions of the app.
 EXTENSION = "mmo_console"
-"""The key of the context among the extensions of the app."""
 
 
 @define(eq=False)

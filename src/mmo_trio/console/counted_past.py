@@ -18,9 +18,9 @@ from mmo_trio.storage.interface.admin_types import (
 )
 from mmo_trio.storage.sql.admin_store import AdminStore
 
+# How long after its end a span changes no more: far longer than any commit takes, and than clocks
+# of processes differ.
 SETTLED_AFTER: Final = HOUR
-"""How long after its end a span changes no more: far longer than any commit takes, and than clocks
-of processes differ."""
 
 ROWS_KEPT_MAX: Final = 200_000
 

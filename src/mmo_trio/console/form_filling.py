@@ -30,15 +30,18 @@ class _Filling(HTMLParser):
         self, page: str, action: str, fields: Sequence[Sequence[str]], fresh: Set[str]
     ) -> None:
         super().__init__()
+
+        # What is replaced by what, by where it begins.
         self.edits: dict[int, tuple[str, str]] = {}
-        """What is replaced by what, by where it begins."""
         self._line_starts = [0, *accumulate(len(line) + 1 for line in page.split("\n"))]
         self._action, self._fields, self._fresh = action, fields, fresh
         self._is_inside = False
+
+        # The `details` around the present place.
         self._folded: list[tuple[int, str]] = []
-        """The `details` around the present place."""
+
+        # The name of the present control; the options of a `select` have none of their own.
         self._name: str | None = None
-        """The name of the present control; the options of a `select` have none of their own."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         line, column = self.getpos()

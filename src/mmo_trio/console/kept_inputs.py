@@ -11,8 +11,8 @@ from typing import Any
 from mmo_trio.brands.keyring import SealError
 from mmo_trio.console.context import console
 
+# An id is no secret: nobody but its user finds an input by it.
 _ID_BYTES = 6
-"""An id is no secret: nobody but its user finds an input by it."""
 
 
 def seal_input(user: str, content: object) -> bytes:

@@ -17,12 +17,13 @@ from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
+# The lifetime of a stream; the browser then opens the next one, and a session that has ended ends
+# it.
 STREAM_LIFETIME_S = 30.0
-"""The lifetime of a stream; the browser then opens the next one, and a session that has ended ends
-it."""
+
+# Seconds between two looks at the store, for all streams together. Each is an event: a page that
+# hears nothing for longer says that it may be out of date.
 CHECK_INTERVAL_S = 2.0
-"""Seconds between two looks at the store, for all streams together. Each is an event: a page that
-hears nothing for longer says that it may be out of date."""
 
 
 async def stream_events() -> Response:

@@ -15,8 +15,9 @@ from mmo_sansio.values.number_format import format_amount
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars
 from mmo_trio.storage.interface.admin_types import PaymentSum
 
+# Currencies that have tiles and a chart of their own, those of the most payments.
 CURRENCIES_MAX = 3
-"""Currencies that have tiles and a chart of their own, those of the most payments."""
+
 REASONS_MAX = 5
 
 

@@ -11,13 +11,14 @@ from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.console.views import format_utc_seconds
 from mmo_trio.storage.interface.admin_types import QUARTER_HOUR, AuditRow, ProviderCount
 
+# Below this success rate something is broken.
 FAILING_RATE = 0.5
-"""Below this success rate something is broken."""
-WEAK_RATE = 0.8
-"""Below this success rate somebody should look."""
 
+# Below this success rate somebody should look.
+WEAK_RATE = 0.8
+
+# Spans of failures that a row's text tells.
 SPANS_TOLD_MAX = 4
-"""Spans of failures that a row's text tells."""
 
 
 @frozen

@@ -46,11 +46,12 @@ from mmo_trio.storage.interface.admin_types import (
 
 ROWS_PAGE_SIZE = 15
 HEALTH_ROWS_MAX = 8
-STOPS_READ_MAX = 20
-"""Audit events about a provider in which the times are looked for in which it was stopped."""
 
+# Audit events about a provider in which the times are looked for in which it was stopped.
+STOPS_READ_MAX = 20
+
+# Failed callbacks that are counted, the newest first.
 FAILED_CALLBACKS_READ_MAX = 1_000
-"""Failed callbacks that are counted, the newest first."""
 
 DIMENSION_FAULT = "Payments are counted by brand, method or provider."
 
@@ -450,8 +451,8 @@ def format_change(now: int, before: int) -> str:
     return f"{(now - before) / before * 100:+.0f} %" if now != before else "no change"
 
 
+# Fewer payments than this say nothing about a rate.
 ENDED_MIN = 10
-"""Fewer payments than this say nothing about a rate."""
 
 
 class HealthLevel(StrEnum):

@@ -17,8 +17,10 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.console.context import console
 
 PAGE_SIZE = 40
+
+# Entries of a page whose entries are cards with a form each, which are larger than rows.
 CARDS_PAGE_SIZE = 15
-"""Entries of a page whose entries are cards with a form each, which are larger than rows."""
+
 TEXT_LENGTH_MAX = 255
 _PHONE_NUMBER_PATTERN = re.compile(r"\+?[0-9][0-9 ()./-]{1,30}[0-9]")
 
@@ -112,8 +114,8 @@ def cut_page(rows: Sequence[Row], size: int) -> ListPage[Row]:
     )
 
 
+# Brands that a filter offers to choose from; of more it asks for the id.
 BRAND_OPTIONS_MAX = 50
-"""Brands that a filter offers to choose from; of more it asks for the id."""
 
 
 async def list_brand_options() -> Sequence[tuple[str, str]] | None:

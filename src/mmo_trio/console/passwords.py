@@ -10,11 +10,12 @@ import trio
 from argon2 import PasswordHasher
 
 PASSWORD_LENGTH_MIN = 12
-PASSWORD_LENGTH_MAX = 256
-"""Limits in characters; a longer password would only cost time."""
 
+# Limits in characters; a longer password would only cost time.
+PASSWORD_LENGTH_MAX = 256
+
+# A check needs 64 MiB while it runs.
 _CONCURRENT_CHECKS_MAX = 2
-"""A check needs 64 MiB while it runs."""
 
 
 class UnusablePassword(ValueError):

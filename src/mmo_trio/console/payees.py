@@ -24,8 +24,8 @@ from mmo_trio.console.payments import find_payment, may_ask_payee
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import record_action, require
 
+# The action of the audit log.
 PAYEE_ASKED = "payee_asked"
-"""The action of the audit log."""
 
 pages = Blueprint("payees", __name__)
 

@@ -82,13 +82,15 @@ from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.system.display_text import indent_json, mask_number
 
+# Audit events about one payment that its page shows, views of personal data included.
 AUDIT_ROWS_MAX = 200
-"""Audit events about one payment that its page shows, views of personal data included."""
 
+# Payments of one export; `mmo records export` has no limit.
 EXPORT_ROWS_MAX = 50_000
-"""Payments of one export; `mmo records export` has no limit."""
+
+# Payments in memory at one time.
 EXPORT_PAGE_SIZE = 500
-"""Payments in memory at one time."""
+
 EXPORT_COLUMNS = (
     *(
         "createdAt",
@@ -113,11 +115,11 @@ EXPORT_COLUMNS = (
     ),
 )
 
+# Selections of more days are listed without a count.
 COUNTED_MAX = Span(31 * DAY)
-"""Selections of more days are listed without a count."""
 
+# How long a callback that was not delivered needs a look: nothing sends it again.
 CALLBACKS_NEED_A_LOOK_FOR = DAY
-"""How long a callback that was not delivered needs a look: nothing sends it again."""
 
 SELECTION_FIELDS = (
     *("brand", "method", "provider", "status", "code", "from", "until"),

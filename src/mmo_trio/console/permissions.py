@@ -28,6 +28,7 @@ class Permission(StrEnum):
 _SUPPORT = frozenset({Permission.SEE_PERSONAL_DATA, Permission.CLOSE_SUSPENSE, Permission.PROPOSE})
 _APPROVER = _SUPPORT | {Permission.APPROVE, Permission.CHANGE_CONFIGURATION}
 
+# The permissions of each role; each role includes those of the one before.
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
     {
         Role.VIEWER: frozenset(),
@@ -36,7 +37,6 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
         Role.ADMIN: _APPROVER | {Permission.SWITCH_PROVIDERS, Permission.READ_AUDIT},
     }
 )
-"""The permissions of each role; each role includes those of the one before."""
 
 
 def is_permitted(role: Role, permission: Permission) -> bool:
@@ -71,6 +71,6 @@ class PersonalDataMask:
         return text if self.can_see_personal_data or not text else HIDDEN_TEXT
 
 
+# The mask of lists: nobody sees personal data there, so that the audit log can say whose data a
+# user saw.
 MASKED = PersonalDataMask(can_see_personal_data=False)
-"""The mask of lists: nobody sees personal data there, so that the audit log can say whose data a
-user saw."""

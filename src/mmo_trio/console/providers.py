@@ -33,10 +33,12 @@ from mmo_trio.workers.providers.account_notes import CHECKED_EVERY, read_finding
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
 HISTORY_ROWS_MAX = 20
+
+# Providers of a page: each may have several accounts.
 PROVIDERS_PAGE_SIZE = 20
-"""Providers of a page: each may have several accounts."""
+
+# How far back the line of a balance goes.
 CHARTED: Final = DAY
-"""How far back the line of a balance goes."""
 
 pages = Blueprint("providers", __name__)
 

@@ -31,11 +31,12 @@ from mmo_trio.console.sessions import current_user, record_view
 from mmo_trio.console.views import format_words
 from mmo_trio.console.work_lists import resolution_user
 
+# Payments of a page: each reversal of theirs may have a form of several fields.
 PAYMENTS_PAGE_SIZE = 8
-"""Payments of a page: each reversal of theirs may have a form of several fields."""
 
 _UNFINISHED = frozenset(state for state in ReversalState if not state.has_ended)
 
+# What the list can show: titles and states.
 SELECTIONS: Mapping[str, tuple[str, Set[ReversalState]]] = MappingProxyType(
     {
         "": ("Waiting", _UNFINISHED),
@@ -47,7 +48,6 @@ SELECTIONS: Mapping[str, tuple[str, Set[ReversalState]]] = MappingProxyType(
         "all": ("All", frozenset(ReversalState)),
     }
 )
-"""What the list can show: titles and states."""
 
 pages = Blueprint("reversals", __name__)
 

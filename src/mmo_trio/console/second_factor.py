@@ -28,23 +28,27 @@ from mmo_trio.console.sessions import client_address, current_user, record_actio
 from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
 from mmo_trio.storage.interface.admin_types import SecondFactor
 
+# The name under which an authenticator app lists the account.
 ISSUER = "Mobile money gateway"
-"""The name under which an authenticator app lists the account."""
+
 CODE_CHARACTERS_MAX = 64
 WRONG_CODE_TEXT = "The code is wrong, or was used already."
 WRONG_PASSWORD_TEXT = "The password is wrong."
 TOO_MANY_ATTEMPTS_TEXT = "Too many tries. Wait a few minutes."
 
+# The length that RFC 4226, section 4, recommends.
 SECRET_BYTES = 20
-"""The length that RFC 4226, section 4, recommends."""
+
 TIME_STEP_S = 30
 CODE_DIGITS = 6
-TIME_STEPS_TOLERATED = 1
-"""Steps by which a device's clock may be early or late (RFC 6238, section 5.2)."""
 
+# Steps by which a device's clock may be early or late (RFC 6238, section 5.2).
+TIME_STEPS_TOLERATED = 1
+
+# How many wrong codes in a day lock a second factor. Each was given with the right password, and
+# the limit on attempts alone would leave a guess in a hundred days a chance of one in three.
 WRONG_CODES_MAX = 30
-"""How many wrong codes in a day lock a second factor. Each was given with the right password, and
-the limit on attempts alone would leave a guess in a hundred days a chance of one in three."""
+
 LOCKED_TEXT = (
     "Too many wrong codes were given for this name: use a recovery code, or ask an administrator."
 )

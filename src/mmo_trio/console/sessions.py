@@ -22,22 +22,31 @@ from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser
 TOKEN_BYTES = 32
 TOKEN_CHARACTERS_MAX = 64
 SESSION_COOKIE = "mmo_console"
+
+# Holds the secret of the sign-in form's token, as there is no session yet.
 FORM_COOKIE = "mmo_console_form"
-"""Holds the secret of the sign-in form's token, as there is no session yet."""
+
 FORM_FIELD = "form_token"
+
+# The path of the page on which a form stands.
 PAGE_FIELD = "from_page"
-"""The path of the page on which a form stands."""
+
+# The fields of a form that belong to its page, and not to what was typed.
 FRESH_FIELDS = frozenset({FORM_FIELD, PAGE_FIELD})
-"""The fields of a form that belong to its page, and not to what was typed."""
+
+# How long a session is remembered after its end, so that a form of its user is known as such.
 ENDED_SESSION_KEPT = DAY
-"""How long a session is remembered after its end, so that a form of its user is known as such."""
+
+# The action of a user who sees a payer's number, name or other personal data unmasked.
 PERSONAL_DATA_VIEWED = "personal_data_viewed"
-"""The action of a user who sees a payer's number, name or other personal data unmasked."""
+
 LIVE_PATH = "/events"
+
+# The header of a request by which the script of an open page loads the page again.
 LIVE_HEADER = "X-Live"
-"""The header of a request by which the script of an open page loads the page again."""
+
+# Audit rows that are searched for an earlier view of the same session.
 VIEWS_READ_MAX = 50
-"""Audit rows that are searched for an earlier view of the same session."""
 
 
 @frozen

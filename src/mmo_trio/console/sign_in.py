@@ -23,8 +23,10 @@ from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
 from mmo_trio.storage.interface.admin_types import ConsoleUser
 
 NAME_CHARACTERS_MAX = 64
+
+# The query parameter of a page with a form to fill again: the id of what was typed.
 TYPED_ARGUMENT = "typed"
-"""The query parameter of a page with a form to fill again: the id of what was typed."""
+
 WRONG_CREDENTIALS_TEXT = "Name, password or code is wrong."
 
 pages = Blueprint("sign_in", __name__)

@@ -14,14 +14,15 @@ from mmo_trio.storage.sql.admin_store import AdminStore
 WINDOW = Span(15 * MINUTE)
 FAILURES_PER_PAIR_MAX = 10
 FAILURES_PER_NAME_MAX = 50
-FAILURES_PER_NETWORK_MAX = 50
-"""Limits of failures within the window: with one name from one network, with one name from
-anywhere, and from one network with any names. Strangers elsewhere have to fail more often to lock a
-user out; users may share a network. A browser that the user has signed in with before has the first
-limit to itself, and none of the others, so that nobody else locks the user out there."""
 
+# Limits of failures within the window: with one name from one network, with one name from anywhere,
+# and from one network with any names. Strangers elsewhere have to fail more often to lock a user
+# out; users may share a network. A browser that the user has signed in with before has the first
+# limit to itself, and none of the others, so that nobody else locks the user out there.
+FAILURES_PER_NETWORK_MAX = 50
+
+# Stands before the id of a known browser in the place of a network.
 _BROWSER: Final = "browser "
-"""Stands before the id of a known browser in the place of a network."""
 
 
 def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Span:

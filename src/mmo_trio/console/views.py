@@ -26,8 +26,8 @@ from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.storage.interface.admin_types import AuditRow, SuspenseEntry
 from mmo_trio.system.display_text import format_span
 
+# Limit on the characters of a merchant's response that are shown.
 RESPONSE_CHARACTERS_MAX = 4_000
-"""Limit on the characters of a merchant's response that are shown."""
 
 
 def format_utc_seconds(at: Instant | None) -> str:
@@ -70,8 +70,8 @@ _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9:]{8})(?:\.[0-9]+)?Z")
 _ERROR_CODE = re.compile(rf"\b(?:{'|'.join(ErrorCode)})\b")
 
 
+# The states of what waits for a person, and the stages of a payment before its end.
 _STATE_TEXTS: Mapping[str, str] = {"open": "to do", **STAGE_TEXTS}
-"""The states of what waits for a person, and the stages of a payment before its end."""
 
 
 def format_state(name: str) -> str:
@@ -90,13 +90,13 @@ def _later_on(at: Instant | None, day: Instant) -> str:
     return f"{format_time(at)} UTC" if format_day(at) == format_day(day) else _utc(at)
 
 
+# The members that a payment's page shows at once, beside its head; a click shows the others.
 MAIN_FIELDS = frozenset(
     {
         *("Simulated", "Number", "First name", "Last name", "Settled", "Fee", "Provider's receipt"),
         *("Created", "Expires", "Completed", "Reason of failure", "Meaning"),
     }
 )
-"""The members that a payment's page shows at once, beside its head; a click shows the others."""
 
 
 def list_payment_fields(
@@ -165,6 +165,7 @@ _LOOK_RECEIPT_UP = (
 )
 _LOOK_PAYMENT_UP = "Look the payment up in the provider's portal: it may have been paid."
 
+# What to do about an entry, by its reason.
 SUSPENSE_ADVICE: Mapping[SuspenseReason, str] = {
     SuspenseReason.LATE_RESULT: _ASK_WHICH_IS_RIGHT,
     SuspenseReason.CONFLICTING_RESULT: _ASK_WHICH_IS_RIGHT,
@@ -190,11 +191,10 @@ SUSPENSE_ADVICE: Mapping[SuspenseReason, str] = {
     SuspenseReason.SETTLED_MORE: "Ask the provider whose money the rest is, and tell the merchant.",
     SuspenseReason.UNREADABLE: "Read what was reported, and ask the provider what it means.",
 }
-"""What to do about an entry, by its reason."""
 
 
+# The reports of providers that their own names don't describe.
 _REPORT_TEXTS = {"hint": "no result", "unmatched": "a payment that fits none"}
-"""The reports of providers that their own names don't describe."""
 
 
 def describe_suspense(entry: SuspenseEntry, payment: Transaction | None) -> str:
@@ -256,8 +256,8 @@ def tell_story(
     return steps
 
 
+# The shortest time that is written.
 SHOWN_SPAN = Span(SECOND // 100)
-"""The shortest time that is written."""
 
 
 @frozen
@@ -317,6 +317,7 @@ def _icon(entry: TimelineEntry) -> str:
 
 _ENDS = frozenset((Stage.SUCCEEDED, Stage.FAILED))
 
+# The icons of the steps by the kinds of their entries; all others have that of the gateway.
 _ICONS = {
     "": "shield",
     "CreatePayment": "shop",
@@ -335,7 +336,6 @@ _ICONS = {
     "QrConcluded": "bell",
     "ResolveManually": "user",
 }
-"""The icons of the steps by the kinds of their entries; all others have that of the gateway."""
 
 _TONES: Mapping[str, str] = {"check": "good", "cross": "bad", "alert": "warn", "inbox": "warn"}
 
@@ -405,9 +405,10 @@ def _words_of_member(name: str) -> str:
     return re.sub("([a-z])([A-Z])", r"\1 \2", name).replace("_", " ").lower()
 
 
+# Members of a list in an event's details that are shown; `mmo audit list --json` has them all.
 LISTED_MAX = 12
-"""Members of a list in an event's details that are shown; `mmo audit list --json` has them all."""
 
+# The members of an audit event's detail that are no free text.
 _PLAIN_MEMBERS = frozenset(
     {
         "loginUser",
@@ -421,7 +422,6 @@ _PLAIN_MEMBERS = frozenset(
         "wanted",
     }
 )
-"""The members of an audit event's detail that are no free text."""
 
 
 def format_members(text: str | None) -> str | None:

@@ -54,8 +54,8 @@ from mmo_trio.storage.interface.admin_types import (
 from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.system.display_text import format_span
 
+# Proposals of a page, each with all that its approver has to know.
 PROPOSALS_PAGE_SIZE = 8
-"""Proposals of a page, each with all that its approver has to know."""
 
 pages = Blueprint("work_lists", __name__)
 

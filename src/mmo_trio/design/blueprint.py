@@ -12,10 +12,12 @@ from attrs import frozen
 from quart import Blueprint, Response, request
 
 STYLESHEET_FILE = Path(__file__).parent / "static" / "design.css"
+
+# The address of the stylesheet changes with it.
 HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
-"""The address of the stylesheet changes with it."""
+
+# Public in every app, as a page without its stylesheet can't be read well.
 STYLESHEET_ENDPOINT = "design.stylesheet"
-"""Public in every app, as a page without its stylesheet can't be read well."""
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _SPACE_AROUND = re.compile(r" ?([{};,>]) ?")

@@ -3,12 +3,13 @@ lines are darker on light pages and lighter on dark ones, as far as contrast nee
 
 from __future__ import annotations
 
+# WCAG 2.2, success criterion 1.4.3 (AA).
 CONTRAST_MIN = 4.5
-"""WCAG 2.2, success criterion 1.4.3 (AA)."""
 
+# The surfaces of the stylesheet between which all others lie: --sunk with --on, and --sunk with
+# --bg.
 _LIGHT_SURFACES, _DARK_SURFACES = ("#eef0f4", "#ffffff"), ("#20252e", "#0f1217")
-"""The surfaces of the stylesheet between which all others lie: --sunk with --on, and --sunk with
---bg."""
+
 _STEP = 0.04
 _TINT = 0.12
 

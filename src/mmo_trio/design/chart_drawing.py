@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+# A unit is a pixel on a phone of 360 pixels, and larger elsewhere.
 WIDTH, HEIGHT = 288.0, 144.0
-"""A unit is a pixel on a phone of 360 pixels, and larger elsewhere."""
+
+# Space for the labels, in units of the drawing; at the left the longest takes what it needs.
 BOTTOM, TOP = 24.0, 12.0
-"""Space for the labels, in units of the drawing; at the left the longest takes what it needs."""
 
+# Of a label, at 12 pixels.
 CHARACTER_WIDTH = 7.0
-"""Of a label, at 12 pixels."""
 
+# Classes of the stylesheet in the order of the series; lines differ by their dashes as well.
 COLOURS = ("c1", "c2", "c3", "c4")
-"""Classes of the stylesheet in the order of the series; lines differ by their dashes as well."""
 
 X_LABELS_MAX = 4
 

@@ -53,45 +53,46 @@ from mmo_trio.system.waiting import ParkingSpot
 
 logger = structlog.get_logger(__name__)
 
+# Inputs in active batches for each one that must wait before a further batch begins. During large
+# batches a small one would cost much for the few who get their replies sooner; during small ones to
+# wait would cost more.
 ACTIVE_PER_WAITING = 2
-"""Inputs in active batches for each one that must wait before a further batch begins. During large
-batches a small one would cost much for the few who get their replies sooner; during small ones to
-wait would cost more."""
 
+# Inputs for which a batch may wait, and for which unhurried inputs wait: what more of them save is
+# little for each.
 COALESCED_MAX = 8
-"""Inputs for which a batch may wait, and for which unhurried inputs wait: what more of them save is
-little for each."""
 
+# Inputs for whose record nobody waits. Where one gets lost with its process, its payment is polled,
+# its callback or code is sent again (S5, K3).
 UNHURRIED = (ProviderAccepted, CallbackConcluded, QrConcluded)
-"""Inputs for whose record nobody waits. Where one gets lost with its process, its payment is
-polled, its callback or code is sent again (S5, K3)."""
 
+# Seconds that such an input waits for others to share their commit: at 100 payments a second nine
+# of ten do.
 PATIENCE_S = 0.01
-"""Seconds that such an input waits for others to share their commit: at 100 payments a second nine
-of ten do."""
 
+# Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer
+# scan would cost more than it finds.
 SCAN_MAX = 512
-"""Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer
-scan would cost more than it finds."""
 
+# How old a request may be when its payment is created: as old as one that a listener takes. Later
+# its sender may have given it up, and paid otherwise.
 CREATION_AGE_MAX = Span(10 * SECOND)
-"""How old a request may be when its payment is created: as old as one that a listener takes. Later
-its sender may have given it up, and paid otherwise."""
 
+# How old a request may become before its client is looked for, and before no further ones are taken
+# behind it: under overload all of a long queue would else be answered too late.
 CLIENT_PATIENCE = Span(1 * SECOND)
-"""How old a request may become before its client is looked for, and before no further ones are
-taken behind it: under overload all of a long queue would else be answered too late."""
 
+# So many batches must wait before a queue is judged by the age of its first input: a store that
+# does not answer for a while lets few wait.
 LATE_QUEUE_BATCHES = 2
-"""So many batches must wait before a queue is judged by the age of its first input: a store that
-does not answer for a while lets few wait."""
 
 _TOO_OLD = "the request has waited too long"
 _GIVEN_UP = "the client has closed its connection"
 _TOO_LATE = "those who wait already are answered late"
 _WAITED_IN_VAIN = "the store does not answer, and this has waited as long as the batch before it"
+
+# Why nothing is created.
 _MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
-"""Why nothing is created."""
 
 _BREAKERS_KEY = frozenset(("breakers",))
 
@@ -260,12 +261,12 @@ class EngineStatistics:
     """How long the store took for each batch, from loading to the end of the commit."""
 
 
+# Returns the reply once what the input changed is durable; see `Engine.submit`.
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
-"""Returns the reply once what the input changed is durable; see `Engine.submit`."""
 
+# The same for callers that need an order: of inputs with a common key, the first to be enqueued is
+# decided first; see `Engine.enqueue`.
 Enqueue: TypeAlias = Callable[[Input], PendingInput]
-"""The same for callers that need an order: of inputs with a common key, the first to be enqueued is
-decided first; see `Engine.enqueue`."""
 
 
 @define(eq=False)

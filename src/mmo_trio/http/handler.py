@@ -16,8 +16,8 @@ from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import Problem
 from mmo_trio.http.responses import PieceWriter
 
+# The route of a request that was rejected before it had one.
 UNROUTED = "none"
-"""The route of a request that was rejected before it had one."""
 
 
 @define

@@ -20,11 +20,13 @@ from mmo_trio.system.logs import LogRateLimit
 logger = structlog.get_logger(__name__)
 
 LINES_PER_SECOND: Final = 20.0
+
+# Lines for single rejections; of a flood only the number is logged. While the store fails every
+# request may be rejected, which is worth one line a second.
 LINES_BURST: Final = 100
-"""Lines for single rejections; of a flood only the number is logged. While the store fails every
-request may be rejected, which is worth one line a second."""
+
+# Invalid fields that a line names.
 FIELDS_MAX: Final = 10
-"""Invalid fields that a line names."""
 
 
 @define(eq=False)

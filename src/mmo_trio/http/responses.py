@@ -18,16 +18,17 @@ from mmo_sansio.http.messages import Headers, HttpResponse
 
 CONTINUE_RESPONSE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
+# The value of `Cache-Control` in every response (G9).
 NO_STORE: Final = b"no-store"
-"""The value of `Cache-Control` in every response (G9)."""
 
+# Responses with these statuses have neither a body nor a length.
 BODYLESS_STATUSES: Final = frozenset({204, 304})
-"""Responses with these statuses have neither a body nor a length."""
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
+
+# Bytes that a client may send while it receives a stream; they are discarded, as no request follows
+# a stream.
 DISCARDED_BYTES_MAX: Final = 64 * 1024
-"""Bytes that a client may send while it receives a stream; they are discarded, as no request
-follows a stream."""
 
 _FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
 _PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
@@ -108,8 +109,8 @@ def _status_line_and_fields(status: int, headers: Headers) -> bytes:
     return b"".join((b"HTTP/1.1 %d %s\r\n" % (status, _PHRASES.get(status, b"")), *lines))
 
 
+# Caches them for the API, which has few different ones.
 _cached_status_line_and_fields = lru_cache(maxsize=256)(_status_line_and_fields)
-"""Caches them for the API, which has few different ones."""
 
 
 @lru_cache(maxsize=1)

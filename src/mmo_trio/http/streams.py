@@ -16,15 +16,15 @@ import trio
 
 SendBuffer = TypeVar("SendBuffer", bytes, memoryview)
 
+# Bytes of one read: a request with the largest body of the API arrives in two.
 RECEIVE_BYTES_MAX = 64 * 1024
-"""Bytes of one read: a request with the largest body of the API arrives in two."""
 
+# What tells, though bytes are unread, that the peer sends no more; on systems without it, only that
+# the connection is broken.
 PEER_CLOSED = getattr(select, "POLLRDHUP", select.POLLHUP)
-"""What tells, though bytes are unread, that the peer sends no more; on systems without it, only
-that the connection is broken."""
 
+# Where Linux's `struct tcp_info` has `tcpi_last_data_recv`, in milliseconds.
 LAST_RECEIVED = slice(52, 56)
-"""Where Linux's `struct tcp_info` has `tcpi_last_data_recv`, in milliseconds."""
 
 
 def unmap_ipv4(address: str) -> str:
@@ -196,10 +196,10 @@ class LingeringStream(PlainStream):
             self.close()
 
 
+# Accepts connections of the system, or of a network of its own.
 ConnectionListener: TypeAlias = (
     trio.abc.Listener[trio.SocketStream] | trio.abc.Listener[TransportStream]
 )
-"""Accepts connections of the system, or of a network of its own."""
 
 
 def accepted_stream(accepted: trio.SocketStream | TransportStream) -> TransportStream:

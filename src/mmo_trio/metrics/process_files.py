@@ -20,8 +20,10 @@ from mmo_trio.system.fault_report import describe_fault
 logger = structlog.get_logger(__name__)
 
 WRITE_INTERVAL_S: Final = 5.0
+
+# A file that is older belongs to a process that has ended.
 STALE_AFTER_S: Final = 20.0
-"""A file that is older belongs to a process that has ended."""
+
 SUFFIX: Final = ".prom"
 
 

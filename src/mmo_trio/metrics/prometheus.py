@@ -53,12 +53,15 @@ from mmo_trio.workers.providers.worker import REPORT_LABELS, ProviderCounts, Pro
 
 logger = structlog.get_logger(__name__)
 
+# How long after its `wake_at` a transaction that was not woken counts as overdue.
 OVERDUE_METRIC_AFTER: Final = clock.MINUTE
-"""How long after its `wake_at` a transaction that was not woken counts as overdue."""
-ROUTES: Final = (*ROUTE_NAMES, UNROUTED)
-BACKLOG_TTL_S: Final = 10.0
-"""The store is queried at most once in this time."""
 
+ROUTES: Final = (*ROUTE_NAMES, UNROUTED)
+
+# The store is queried at most once in this time.
+BACKLOG_TTL_S: Final = 10.0
+
+# What each metric counts or shows, by its name.
 HELP: Final[Mapping[str, str]] = MappingProxyType(
     {
         "mmo_build_info": "Version and commit of the gateway; always 1.",
@@ -157,7 +160,6 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_callback_seconds": "Duration of callbacks for which a request was sent.",
     }
 )
-"""What each metric counts or shows, by its name."""
 
 Labels = Mapping[str, str]
 ValueT = TypeVar("ValueT")

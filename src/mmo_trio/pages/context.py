@@ -21,15 +21,15 @@ from mmo_trio.settings.operator_signs import OperatorSign
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.sql.store import Store
 
+# The default address of `mmo listen`, where the results of a sandbox's examples go.
 LISTENER_URL = "https://127.0.0.1:8443/"
-"""The default address of `mmo listen`, where the results of a sandbox's examples go."""
 
+# The key of the context among the extensions of the app.
 EXTENSION = "mmo_pages"
-"""The key of the context among the extensions of the app."""
 
+# Values of `Sec-Fetch-Site` for requests of our own pages and of the person at the browser (W3C
+# Fetch Metadata).
 OWN_SITES = ("same-origin", "none")
-"""Values of `Sec-Fetch-Site` for requests of our own pages and of the person at the browser (W3C
-Fetch Metadata)."""
 
 
 @frozen

@@ -17,13 +17,14 @@ from mmo_sansio.values.clock import SECOND, Instant, elapsed
 from mmo_sansio.values.model import Transaction
 from mmo_trio.rehearsal.verdicts import Outcome, Verdict
 
+# What a redacted recording does not have as it was.
 REPLACED: Final = ("people", "telephone numbers", "texts", "secrets")
-"""What a redacted recording does not have as it was."""
 
+# A part of an address that names one payment, and no operation.
 _ID: Final = re.compile(r"(?=.*[0-9]).{12,}")
-"""A part of an address that names one payment, and no operation."""
+
+# A member of a submission that may be an id of the payment's own.
 _SENT_ID: Final = re.compile(r"[A-Za-z0-9_-]{12,}", re.ASCII)
-"""A member of a submission that may be an id of the payment's own."""
 
 
 @frozen

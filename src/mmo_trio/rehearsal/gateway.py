@@ -33,16 +33,16 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
 
+# The address of callbacks where none can come.
 NOWHERE: Final = "https://callbacks.invalid"
-"""The address of callbacks where none can come."""
 
 
 class RealMoney(ExchangeFailed):
     """Raised instead of sending to a host behind which real money is."""
 
 
+# Seconds for which a notification waits for the next step: some operators send each once.
 HELD_FOR_S: Final = 10.0
-"""Seconds for which a notification waits for the next step: some operators send each once."""
 
 
 @define(eq=False)

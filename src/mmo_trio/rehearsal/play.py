@@ -55,8 +55,9 @@ from mmo_trio.workers.providers.account import drive_async
 BRAND: Final = "rehearsal"
 LOOK_EVERY_S: Final = 0.1
 ASK_TIMEOUT_S: Final = 60.0
+
+# Seconds that a callback may come later than the result.
 CALLBACK_WAIT_S: Final = 60.0
-"""Seconds that a callback may come later than the result."""
 
 ResultT = TypeVar("ResultT")
 

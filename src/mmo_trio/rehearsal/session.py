@@ -37,8 +37,8 @@ from mmo_trio.settings import Settings
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import request_id_generator
 
+# What the table says of a step that a later run goes on with.
 STILL_OPEN: Final = "still open"
-"""What the table says of a step that a later run goes on with."""
 
 Row = Mapping[str, str]
 

@@ -29,26 +29,36 @@ from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
 
+# Maximum size in bytes; a transaction object has some hundred kilobytes at most.
 BODY_BYTES_MAX: Final = 1024 * 1024
-"""Maximum size in bytes; a transaction object has some hundred kilobytes at most."""
+
+# Number of gatewayReferences by which repeats are recognised; the oldest are dropped beyond it.
 REMEMBERED_REFERENCES_MAX: Final = 100_000
-"""Number of gatewayReferences by which repeats are recognised; the oldest are dropped beyond it."""
+
+# Where `mmo listen` listens without --port, and where results of the demo brand's offline deposits
+# go.
 DEFAULT_PORT: Final = 8443
-"""Where `mmo listen` listens without --port, and where results of the demo brand's offline deposits
-go."""
+
 LIMITS: Final = ListenerLimits()
+
+# Announces how long an idle connection stays open at least, so that the gateway keeps it for the
+# next callback.
 KEEP_ALIVE: Final = ((b"keep-alive", b"timeout=%d" % LIMITS.short_idle_timeout_s),)
-"""Announces how long an idle connection stays open at least, so that the gateway keeps it for the
-next callback."""
+
+# Base of the problem type URIs in the receiver's own responses.
 DOCS_URL: Final = "about:blank"
-"""Base of the problem type URIs in the receiver's own responses."""
+
+# The status for the sender when the local server gave no response (RFC 9110 section 15.6.3).
 NO_RESPONSE_STATUS: Final = 502
-"""The status for the sender when the local server gave no response (RFC 9110 section 15.6.3)."""
+
+# The status for the sender when the local server took too long (RFC 9110 section 15.6.5).
 TIMEOUT_STATUS: Final = 504
-"""The status for the sender when the local server took too long (RFC 9110 section 15.6.5)."""
+
+# Seconds for the local server: a little less than the 15 s of the sender (K2), so that it learns
+# the reason.
 FORWARD_TIMEOUT_S: Final = 14.5
-"""Seconds for the local server: a little less than the 15 s of the sender (K2), so that it learns
-the reason."""
+
+# Fields that belong to one connection (RFC 9110 section 7.6.1), or that the client adds.
 _NOT_FORWARDED: Final = frozenset(
     (
         # The client writes these itself.
@@ -58,7 +68,6 @@ _NOT_FORWARDED: Final = frozenset(
         b"expect", b"proxy-authorization", b"proxy-connection",
     )
 )  # fmt: skip
-"""Fields that belong to one connection (RFC 9110 section 7.6.1), or that the client adds."""
 
 
 def callback_forwarder(url: str, context: ssl.SSLContext) -> Forward:
@@ -145,11 +154,12 @@ class ReceivedRequest:
         return self.content.get("gatewayReference")
 
 
+# Called with each POST request before the answer to it; must not wait. If it raises, the answer is
+# 500, and a callback counts as not received.
 OnRequest: TypeAlias = Callable[[ReceivedRequest], None]
-"""Called with each POST request before the answer to it; must not wait. If it raises, the answer is
-500, and a callback counts as not received."""
+
+# Sends a genuine request on and returns the answer for its sender; see `callback_forwarder`.
 Forward: TypeAlias = Callable[[HttpRequest], Awaitable[ReceiverAnswer]]
-"""Sends a genuine request on and returns the answer for its sender; see `callback_forwarder`."""
 
 
 async def receive_callbacks(

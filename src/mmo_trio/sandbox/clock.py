@@ -13,9 +13,9 @@ from mmo_trio.system.clock import GatewayClock, write_offset
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
+# Transactions that are due within this span are woken together, in their order, as a thousand that
+# are pending for three days are polled 80 times each.
 BATCH_WINDOW: Span = SECOND
-"""Transactions that are due within this span are woken together, in their order, as a thousand that
-are pending for three days are polled 80 times each."""
 
 
 @define(eq=False)

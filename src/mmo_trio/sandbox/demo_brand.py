@@ -13,16 +13,17 @@ from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT
 from mmo_trio.storage.sql.store import Store
 
 DEMO_BRAND_ID = "demo"
-PUSH_RESULT_URL = f"https://127.0.0.1:{DEFAULT_PORT}/deposits"
-"""Where results of its offline deposits are sent: to `mmo listen`."""
 
+# Where results of its offline deposits are sent: to `mmo listen`.
+PUSH_RESULT_URL = f"https://127.0.0.1:{DEFAULT_PORT}/deposits"
+
+# Method key, country, currency, least and largest amount.
 _METHODS = (
     ("mpesa_ke", "KE", "KES", 10, 150_000),
     ("mtn_ug", "UG", "UGX", 500, 5_000_000),
     ("airtel_tz", "TZ", "TZS", 500, 5_000_000),
     ("orange_ci", "CI", "XOF", 100, 2_000_000),
 )
-"""Method key, country, currency, least and largest amount."""
 
 
 def build_demo_brand(*, provider: str, title: str) -> Brand:

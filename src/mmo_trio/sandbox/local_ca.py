@@ -18,10 +18,11 @@ from attrs import field, frozen
 
 from mmo_trio.system.fault_report import DamagedFile
 
+# The longest that browsers accept.
 CERTIFICATE_LIFETIME = timedelta(days=397)
-"""The longest that browsers accept."""
+
+# How long before its issue a certificate is valid, for clocks that are behind.
 BACKDATE = timedelta(days=1)
-"""How long before its issue a certificate is valid, for clocks that are behind."""
 
 
 @frozen

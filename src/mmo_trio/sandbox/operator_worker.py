@@ -36,10 +36,12 @@ from mmo_trio.system.fault_report import DamagedFile, describe_fault
 
 logger = structlog.get_logger(__name__)
 _LINE_FEED = b"\n"
+
+# Notifications that are sent without a pause for other tasks: enough for the engine's batches.
 NOTIFICATIONS_PER_ROUND_MAX = 512
-"""Notifications that are sent without a pause for other tasks: enough for the engine's batches."""
+
+# Seconds before the journal, or the gateway, is tried again.
 RETRY_DELAY_S = 1.0
-"""Seconds before the journal, or the gateway, is tried again."""
 
 
 class OperatorJournal:
@@ -112,8 +114,8 @@ class PendingReply(Protocol):
         """Return once it is durable. Raises StoreUnavailable or OutcomeUnknown."""
 
 
+# Passes a notification to the gateway at once; raises StoreUnavailable without room.
 Notify: TypeAlias = Callable[[HttpRequest], PendingReply]
-"""Passes a notification to the gateway at once; raises StoreUnavailable without room."""
 
 
 @define(eq=False)

@@ -16,12 +16,14 @@ from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.problems import Problem
 from mmo_trio.http.handler import Admitted, RequestContext
 
+# Requests that are kept.
 REQUESTS_MAX: Final = 500
-"""Requests that are kept."""
+
+# How much is kept of a body and of an answer.
 TEXT_BYTES_MAX: Final = 4_096
-"""How much is kept of a body and of an answer."""
+
+# What merchants do not send; the path of a webhook holds its secret.
 UNLOGGED_ROUTES: Final = frozenset({"healthz", "readyz", "hooks"})
-"""What merchants do not send; the path of a webhook holds its secret."""
 
 
 @define(eq=False)

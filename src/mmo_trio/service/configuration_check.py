@@ -23,8 +23,8 @@ from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.notices import read_key
 from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_accounts
 
+# Values of which each kind of option takes one; None leaves the option out.
 STAND_INS: Final = (None, "174379", "true", "1", "2026-11-30", "https://operator.invalid")
-"""Values of which each kind of option takes one; None leaves the option out."""
 
 
 def configuration_faults(

@@ -53,9 +53,9 @@ from mmo_trio.system.descriptors import raise_descriptor_limit, share_descriptor
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.logs import sandbox_time_in_logs
 
+# The longest time that a stop leaves idle connections of a trusted proxy: those in use have their
+# last request within it, and no request is likely to meet the end of the others.
 PROXY_GRACE_S: Final = 2.0
-"""The longest time that a stop leaves idle connections of a trusted proxy: those in use have their
-last request within it, and no request is likely to meet the end of the others."""
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

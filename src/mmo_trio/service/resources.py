@@ -33,8 +33,8 @@ from mmo_trio.system.clock import GatewayClock, read_offset
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 from mmo_trio.workers.clock_monitor import require_right_clock
 
+# The settings in `[egress]` that name a file of authorities.
 AuthoritiesKey = Literal["extra_ca_file", "provider_ca_file"]
-"""The settings in `[egress]` that name a file of authorities."""
 
 
 @frozen
@@ -81,8 +81,8 @@ class HttpClients:
     that merchants do or need has a part in it."""
 
 
+# Opens the clients of a process, with the rules for what merchants name. Raises SettingsError.
 OpenClients: TypeAlias = Callable[[ServiceConfig, EgressRules], HttpClients]
-"""Opens the clients of a process, with the rules for what merchants name. Raises SettingsError."""
 
 
 def open_system_clients(config: ServiceConfig, rules: EgressRules) -> HttpClients:

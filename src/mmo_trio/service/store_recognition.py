@@ -44,21 +44,21 @@ from mmo_trio.system.fault_report import DamagedFile
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two looks whether the store is still the same.
 LOOK_INTERVAL_S: Final = 5.0
-"""Seconds between two looks whether the store is still the same."""
 
+# Seconds between two looks whether a commit has raised the epoch of the store.
 WRITE_INTERVAL_S: Final = 0.25
-"""Seconds between two looks whether a commit has raised the epoch of the store."""
 
+# Seconds after which commits that raised nothing, and that no other one has followed, get a commit
+# that does: so the last of a busy time are in the mark, too.
 QUIET_S: Final = 2 * EPOCH_INTERVAL_S
-"""Seconds after which commits that raised nothing, and that no other one has followed, get a commit
-that does: so the last of a busy time are in the mark, too."""
 
+# Seconds that the last note of a process may take.
 STOP_TIMEOUT_S: Final = 2.0
-"""Seconds that the last note of a process may take."""
 
+# The gateway reads what a command of another user wrote; it is no secret.
 MARK_MODE: Final = 0o644
-"""The gateway reads what a command of another user wrote; it is no secret."""
 
 
 @frozen

@@ -39,11 +39,12 @@ from mmo_trio.system.logs import logs_in_background, name_process
 
 logger = structlog.get_logger(__name__)
 
+# Seconds that active conversations and callbacks have once the listeners are closed.
 WORK_DRAIN_TIMEOUT_S = 40.0
-"""Seconds that active conversations and callbacks have once the listeners are closed."""
 
 """The exit code of a process that ended with an unexpected exception (EX_SOFTWARE)."""
 
+# The events that signals cause; the supervisor looks for ended children after each signal.
 SIGNAL_EVENTS: Mapping[int, Callable[[], policy.SupervisorEvent]] = {
     signal.SIGTERM: policy.StopRequested,
     signal.SIGINT: policy.StopRequested,
@@ -51,10 +52,9 @@ SIGNAL_EVENTS: Mapping[int, Callable[[], policy.SupervisorEvent]] = {
     signal.SIGUSR2: policy.RollingRestartRequested,
     signal.SIGCHLD: policy.TimePassed,
 }
-"""The events that signals cause; the supervisor looks for ended children after each signal."""
 
+# Does the work of a process, reports an error to a person, and returns the exit code.
 RunReportingErrors = Callable[[Callable[[], None]], int]
-"""Does the work of a process, reports an error to a person, and returns the exit code."""
 
 
 def supervise(

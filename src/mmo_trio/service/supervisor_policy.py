@@ -19,26 +19,27 @@ from typing import TypeAlias, assert_never
 
 from attrs import evolve, frozen
 
+# The slot of the process that makes the store ready: workers begin when it has ended well.
 PREPARATION = "preparation"
-"""The slot of the process that makes the store ready: workers begin when it has ended well."""
 
+# A process that ends sooner than this after it began to serve counts as a failed start.
 UPTIME_MIN_S = 1.0
-"""A process that ends sooner than this after it began to serve counts as a failed start."""
 
+# This many failed starts of one slot in a row end a service that has not served yet, unless another
+# worker serves.
 START_FAILURES_MAX = 5
-"""This many failed starts of one slot in a row end a service that has not served yet, unless
-another worker serves."""
 
+# Seconds before the second start in a row, doubled each time. The first start is immediate.
 RESTART_DELAY_S = 0.2
-"""Seconds before the second start in a row, doubled each time. The first start is immediate."""
 
 RESTART_DELAY_MAX_S = 10.0
-FORK_RETRY_DELAY_S = 1.0
-"""Seconds before the next start after the system could start no process."""
 
+# Seconds before the next start after the system could start no process.
+FORK_RETRY_DELAY_S = 1.0
+
+# Seconds that a worker has to begin to serve before it is killed. A preparation has no such end: a
+# large store takes its time.
 START_TIMEOUT_S = 60.0
-"""Seconds that a worker has to begin to serve before it is killed. A preparation has no such end: a
-large store takes its time."""
 
 
 class ProcessCommand(Enum):

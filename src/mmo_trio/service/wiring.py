@@ -81,19 +81,19 @@ from mmo_trio.workers.providers.reversals import ReversalWorker, reversal_operat
 from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
 from mmo_trio.workers.scheduler import Dispatcher, DueBacklog, Scheduler
 
+# Seconds that a batch waits for a further input: about what a client needs to read a reply and send
+# its next request. Only where batches are committed one after the other; elsewhere an input that
+# comes later begins a batch of its own.
 COALESCING_PAUSE_S = 0.0003
-"""Seconds that a batch waits for a further input: about what a client needs to read a reply and
-send its next request. Only where batches are committed one after the other; elsewhere an input that
-comes later begins a batch of its own."""
 
+# Inputs that may wait for the engine while old rows are removed; with more, that waits.
 RETENTION_QUEUED_MAX = 64
-"""Inputs that may wait for the engine while old rows are removed; with more, that waits."""
 
+# Seconds that payments which are being woken have when the workers begin to drain.
 LAST_ROUND_MAX_S = 5.0
-"""Seconds that payments which are being woken have when the workers begin to drain."""
 
+# The simulated operator's journal, in the data directory or next to the master key.
 OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
-"""The simulated operator's journal, in the data directory or next to the master key."""
 
 logger = structlog.get_logger(__name__)
 

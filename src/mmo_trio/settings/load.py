@@ -44,9 +44,10 @@ from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
 
 TEST_ENV_PREFIX = "MMO_TEST_"
 
+# The shortest time for which a payment may be pending: nothing is submitted that might be in flight
+# at its expiry, and each payment is polled once more ten minutes before that.
 PENDING_TIMEOUT_MIN = Span(10 * MINUTE + SUBMISSION_TIMEOUT)
-"""The shortest time for which a payment may be pending: nothing is submitted that might be in
-flight at its expiry, and each payment is polled once more ten minutes before that."""
+
 IDEMPOTENCY_WINDOW_MIN = Span(MINUTE)
 CALLBACK_TIMEOUT_MIN = Span(SECOND)
 

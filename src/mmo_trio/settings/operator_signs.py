@@ -14,23 +14,25 @@ from attrs import frozen
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.values.model import Logo
 
+# The keys of `[provider.NAME]` that this module reads.
 SIGN_KEYS: Final = ("logo", "colour", "approvals_code")
-"""The keys of `[provider.NAME]` that this module reads."""
 
+# So that the first view of the payment page stays below 20 KB, with a shop's logo as well.
 SIGN_BYTES_MAX = 4_096
-"""So that the first view of the payment page stays below 20 KB, with a shop's logo as well."""
 
 _COLOUR = re.compile(r"#[0-9A-Fa-f]{6}", re.ASCII)
 _USSD_CODE = re.compile(r"[*#][0-9*]{1,20}#", re.ASCII)
 
 _SVG = "{http://www.w3.org/2000/svg}"
+
+# What a drawing needs (SVG 2): no script, style, text, picture, link or foreign object.
 _SVG_ELEMENTS: Final = frozenset(
     (
         *("svg", "g", "path", "circle", "ellipse", "rect", "line", "polyline", "polygon"),
         *("defs", "linearGradient", "radialGradient", "stop", "clipPath", "title", "desc"),
     )
 )
-"""What a drawing needs (SVG 2): no script, style, text, picture, link or foreign object."""
+
 _SVG_REFERENCE = re.compile(r"url\s*\(\s*[\"']?(?!#)|:\s*//|\\|@import|javascript:", re.IGNORECASE)
 
 

@@ -103,6 +103,8 @@ FLOAT_HOURS = CommonOption(
     "A float that lasts for fewer hours at the rate of the last six is low; 0: that does "
     "not count.",
 )
+
+# The number options of every kind of provider, in the order of the documentation.
 COMMON_OPTIONS = (
     HOOKS_GENERATION,
     ANSWER_TIMEOUT,
@@ -113,7 +115,6 @@ COMMON_OPTIONS = (
     BALANCE_INTERVAL,
     FLOAT_HOURS,
 )
-"""The number options of every kind of provider, in the order of the documentation."""
 
 
 def parse_providers(
@@ -184,9 +185,9 @@ def _parse_provider(name: str, table: Mapping[str, Any], kinds: Collection[str])
     return ProviderSection(name, str(kind), MappingProxyType(rest))
 
 
+# Group of entry points; a value is a ProviderKind or a function without parameters that returns
+# one.
 PROVIDERS_GROUP: Final = "mmo_gateway.providers"
-"""Group of entry points; a value is a ProviderKind or a function without parameters that returns
-one."""
 
 _KIND_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 

@@ -50,12 +50,15 @@ from mmo_trio.settings.values import (
 )
 
 _TERMS, _BREAKER, _LISTENER = Terms(), DEFAULT_BREAKER_SETTINGS, DEFAULT_LISTENER_LIMITS
+
+# The time after which a retired key or disabled brand is rejected everywhere (A3).
 API_KEY_CACHE_MAX = Span(60 * clock.SECOND)
-"""The time after which a retired key or disabled brand is rejected everywhere (A3)."""
+
+# Inputs that may wait for the engine's next batches; further ones are rejected at once (P5).
 ENGINE_QUEUE_MAX = 4096
-"""Inputs that may wait for the engine's next batches; further ones are rejected at once (P5)."""
+
+# Inputs in one commit: above this the store gains nothing and the first caller waits longer.
 ENGINE_BATCH_MAX = 256
-"""Inputs in one commit: above this the store gains nothing and the first caller waits longer."""
 
 
 def setting(kind: ValueKind, default: Any, meaning: str, *, default_text: str = "") -> Any:
@@ -555,6 +558,7 @@ class Settings:
     """The kinds that a provider may have, by name."""
 
 
+# The sections by their names in the file, in the order of the documentation.
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
     {
         section.name: type(section.default)
@@ -562,7 +566,6 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
         if has(type(section.default))
     }
 )
-"""The sections by their names in the file, in the order of the documentation."""
 
 ENV_PREFIX = "MMO_"
 
@@ -590,6 +593,7 @@ class Setting:
         return f"{ENV_PREFIX}{self.section.upper()}_{self.name.upper()}"
 
 
+# All keys, in the order of the documentation.
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
         setting.key: setting
@@ -599,4 +603,3 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         )
     }
 )
-"""All keys, in the order of the documentation."""

@@ -13,16 +13,16 @@ from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.values import ListenAddress
 from mmo_trio.storage.open_store import is_shared_store, url_scheme
 
+# The file in a sandbox's data directory with the offset of its clock; see `read_offset`.
 CLOCK_OFFSET_FILE = "clock-offset"
-"""The file in a sandbox's data directory with the offset of its clock; see `read_offset`."""
 
+# The file in a sandbox's data directory with its addresses while it serves: a JSON object with
+# `api`, `pages`, `console`.
 RUNNING_FILE = "running.json"
-"""The file in a sandbox's data directory with its addresses while it serves: a JSON object with
-`api`, `pages`, `console`."""
 
 
+# What to use instead of the sandbox's operator, which is one process's own.
 SHARED_OPERATOR_ADVICE = "an operator that processes can share: `mmo simulate mtn`"
-"""What to use instead of the sandbox's operator, which is one process's own."""
 
 
 @frozen

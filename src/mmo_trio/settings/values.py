@@ -35,8 +35,9 @@ class SettingsError(Exception):
 
     def __init__(self, location: str, fault: str, remedy: str) -> None:
         super().__init__(f"{location}: {fault} {remedy}".rstrip())
+
+        # The key or variable, and its file.
         self.location = location
-        """The key or variable, and its file."""
         self.fault = fault
         self.remedy = remedy
 
@@ -61,11 +62,11 @@ class InvalidSettingValue(ValueError):
     """Reports an unacceptable value; the message says what is acceptable."""
 
 
+# The longest duration, so that every instant is within the calendar.
 SPAN_MAX = Span(3650 * clock.DAY)
-"""The longest duration, so that every instant is within the calendar."""
 
+# So that a title fits a line of a small phone, or two.
 TITLE_CHARACTERS_MAX = 60
-"""So that a title fits a line of a small phone, or two."""
 
 _UNITS = {
     "d": clock.DAY,
@@ -274,9 +275,10 @@ def _parse_database_url(value: Any) -> str:
     return text
 
 
+# What the name of a parameter with a secret holds, such as `password` and `sslpassword` of
+# PostgreSQL.
 _SECRET_PARAMETERS = ("password", "passwd", "pwd", "secret", "token")
-"""What the name of a parameter with a secret holds, such as `password` and `sslpassword` of
-PostgreSQL."""
+
 MASK = "***"
 
 
@@ -334,10 +336,10 @@ def _list_of(what: str, parse: Callable[[str], T]) -> Callable[[Any], tuple[T, .
     return read
 
 
+# Parses a list of addresses and networks.
 parse_networks: Callable[[Any], tuple[Network, ...]] = _list_of(
     'addresses or networks, such as ["10.0.0.0/8", "192.0.2.7"]', ip_network
 )
-"""Parses a list of addresses and networks."""
 
 
 def _parse_amount(text: str) -> Money:

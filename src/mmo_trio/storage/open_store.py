@@ -11,8 +11,9 @@ from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
 from mmo_trio.storage.sql.store import Store
 
 POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
+
+# The schemes that `database.url` may have.
 STORE_SCHEMES: Final = ("sqlite", *POSTGRES_SCHEMES)
-"""The schemes that `database.url` may have."""
 
 
 def url_scheme(url: str) -> str:

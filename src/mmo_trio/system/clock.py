@@ -16,12 +16,12 @@ from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
 from mmo_sansio.values.clock import SECOND, Instant, Moment, MonotonicInstant, Span, earlier, later
 from mmo_trio.system.fault_report import DamagedFile
 
+# The process counts as suspended once it has not run for so long; nothing of its own takes a tenth
+# of this.
 SUSPENDED_AFTER = Span(10 * SECOND)
-"""The process counts as suspended once it has not run for so long; nothing of its own takes a tenth
-of this."""
 
+# How long after a suspension requests are read that may have waited through it.
 RESUMING = Span(2 * SECOND)
-"""How long after a suspension requests are read that may have waited through it."""
 
 
 def boot_time() -> MonotonicInstant:
@@ -66,16 +66,18 @@ class GatewayClock:
     second."""
 
     def __init__(self, *, offset: Span = Span(0)) -> None:
+        # How far this clock is ahead of the machine's.
         self.offset = offset
-        """How far this clock is ahead of the machine's."""
         self._guard: ClockGuard | None = None
         self._last_time = Instant(0)
+
+        # The wall time below which nothing is created any more (R7); the first instant when there
+        # is none.
         self.served_until = Instant(0)
-        """The wall time below which nothing is created any more (R7); the first instant when there
-        is none."""
         self._ran_at: MonotonicInstant | None = None
+
+        # When this process was last suspended, as far as it knows.
         self.last_suspension: Suspension | None = None
-        """When this process was last suspended, as far as it knows."""
 
     @property
     def guard(self) -> ClockGuard:

@@ -7,13 +7,15 @@ from typing import Final
 
 from attrs import frozen
 
+# The highest limit that is asked for; a hard limit may be without bound.
 RAISED_MAX: Final = 1_048_576
-"""The highest limit that is asked for; a hard limit may be without bound."""
+
+# Descriptors of a process besides its connections: the store, logs, look-ups, conversations with
+# operators.
 OTHER_DESCRIPTORS: Final = 128
-"""Descriptors of a process besides its connections: the store, logs, look-ups, conversations with
-operators."""
+
+# Descriptors that are left to the console when the pages have used up theirs.
 CONSOLE_DESCRIPTORS: Final = 64
-"""Descriptors that are left to the console when the pages have used up theirs."""
 
 
 @frozen

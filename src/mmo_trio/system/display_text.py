@@ -17,20 +17,27 @@ from mmo_sansio.values.strict_json import JsonNumber
 
 MASK_CHARACTER = "•"
 _DIGITS = re.compile(r"\+?[0-9]{6,}")
+
+# The code of a country before its own number, of one to three digits (ITU-T E.164, list of assigned
+# country codes).
 _COUNTRY_CODE = re.compile(
     "[17]|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|...", re.ASCII
 )
-"""The code of a country before its own number, of one to three digits (ITU-T E.164, list of
-assigned country codes)."""
+
+# Looks for an address only where a word begins: from each character of a long word it would read
+# all that follow.
 _EMAIL = re.compile(r"(?<![^\s@\"<>])[^\s@\"<>]++@[^\s@\"<>]++")
-"""Looks for an address only where a word begins: from each character of a long word it would read
-all that follow."""
+
 _CONTROL_CHARACTERS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+
+# The characters that set a direction of writing (UAX 9 section 2).
 _DIRECTIONS: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""The characters that set a direction of writing (UAX 9 section 2)."""
+
 _LINE_ENDS: Final = r"\u2028\u2029"
+
+# Characters without a glyph that can hide a text.
 _TAGS: Final = r"\U000e0000-\U000e007f"
-"""Characters without a glyph that can hide a text."""
+
 _INVISIBLE: Final = re.compile(f"[{_CONTROL_CHARACTERS}{_DIRECTIONS}{_LINE_ENDS}{_TAGS}\ufeff]")
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 

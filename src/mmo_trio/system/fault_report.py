@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Iterator
 from typing import Final
 
+# The exit code of a process that a fault of our own has ended (EX_SOFTWARE of sysexits.h).
 EXIT_SOFTWARE_ERROR: Final = 70
-"""The exit code of a process that a fault of our own has ended (EX_SOFTWARE of sysexits.h)."""
 
 
 class DamagedFile(Exception):

@@ -14,17 +14,19 @@ from ulid import ULID
 from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant
 
 PAGE_TOKEN_BYTES: Final = 24
+
+# The first 24 bits of a page token, before 168 random ones that no other has: it cannot be guessed
+# (W3).
 _PAGE_TOKEN_SHARED_BITS: Final = 0xFFFFFF << 168
-"""The first 24 bits of a page token, before 168 random ones that no other has: it cannot be guessed
-(W3)."""
 
 _RANDOM_BITS: Final = 80
-_SUFFIX_SHARED_BITS: Final = 0xFFFFF << 40
-"""The first four of the last 12 characters of a ULID, which some operators repeat and by which
-there is an index."""
 
+# The first four of the last 12 characters of a ULID, which some operators repeat and by which there
+# is an index.
+_SUFFIX_SHARED_BITS: Final = 0xFFFFF << 40
+
+# Values that share bits at most: about as many as a page of an index holds.
 NEIGHBOURS_MAX: Final = 64
-"""Values that share bits at most: about as many as a page of an index holds."""
 
 
 @define(eq=False)

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
+# Upper bounds for work of the gateway itself.
 INTERNAL_BUCKETS_S: Final = (
     0.001,
     0.0025,
@@ -21,10 +22,9 @@ INTERNAL_BUCKETS_S: Final = (
     5.0,
     10.0,
 )
-"""Upper bounds for work of the gateway itself."""
 
+# Upper bounds for calls to others; callbacks end at 15 s, conversations with providers at 20 s.
 EXTERNAL_BUCKETS_S: Final = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0)
-"""Upper bounds for calls to others; callbacks end at 15 s, conversations with providers at 20 s."""
 
 
 class LatencyHistogram:

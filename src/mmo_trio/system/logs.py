@@ -31,12 +31,16 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
+
+# Bytes of lines that may wait: some 4,000 lines.
 QUEUE_BYTES_MAX: Final = 1024 * 1024
-"""Bytes of lines that may wait: some 4,000 lines."""
+
+# Seconds that the end of a process waits for its last lines to be written.
 FLUSH_TIMEOUT_S: Final = 1.0
-"""Seconds that the end of a process waits for its last lines to be written."""
+
+# Bytes that a pipe takes at once when it says that it is writable.
 ATOMIC_BYTES: Final = select.PIPE_BUF
-"""Bytes that a pipe takes at once when it says that it is writable."""
+
 _STDERR: Final = 2
 
 
@@ -65,8 +69,9 @@ class LogOutput:
         self._thread: threading.Thread | None = None
         self._is_ending = False
         self._unreported = 0
+
+        # Lines that were not written since the start.
         self.dropped = 0
-        """Lines that were not written since the start."""
 
     def write(self, line: str) -> None:
         """Take a line; never waits for who reads it."""
@@ -159,8 +164,8 @@ def _stderr_descriptor() -> int | None:
     return None if sys.__stderr__ is None else _STDERR
 
 
+# Where this process writes its log.
 OUTPUT: Final = LogOutput()
-"""Where this process writes its log."""
 
 
 def configure_logs(*, log_format: str, level: str) -> None:
@@ -270,8 +275,9 @@ _COMMON_PROCESSORS: Sequence[Processor] = (
     add_sandbox_time,
     redact_exception,
 )
+
+# An event with one of these keys set is written so many times a second; the others are counted.
 MARKS: Final = {"once_a_second": 1.0, "once_a_minute": 1 / 60}
-"""An event with one of these keys set is written so many times a second; the others are counted."""
 
 
 @define(eq=False)

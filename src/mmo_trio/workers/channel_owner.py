@@ -32,22 +32,22 @@ from mmo_trio.workers.deliveries import CallbackWorker, fence_of
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two queries of the store.
 SCAN_INTERVAL_S = 0.3
-"""Seconds between two queries of the store."""
 
+# The shortest time between the beginnings of two queries: callbacks committed meanwhile are found
+# together.
 SCAN_INTERVAL_MIN_S = 0.03
-"""The shortest time between the beginnings of two queries: callbacks committed meanwhile are found
-together."""
 
+# Callbacks of one merchant that are taken: enough to use all its slots. Others wait in the store,
+# so that no merchant's backlog blocks another merchant.
 CLAIMED_PER_BRAND_MAX = 64
-"""Callbacks of one merchant that are taken: enough to use all its slots. Others wait in the store,
-so that no merchant's backlog blocks another merchant."""
 
+# Callbacks of all merchants that are taken.
 CLAIMED_MAX = 32_768
-"""Callbacks of all merchants that are taken."""
 
+# Seconds before the next query after the store was unavailable.
 RETRY_DELAY_S = 0.5
-"""Seconds before the next query after the store was unavailable."""
 
 
 @define(eq=False)

@@ -15,16 +15,15 @@ from mmo_trio.system.clock import GatewayClock
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two comparisons of the clocks: how long a step of the wall clock may go unnoticed.
 OBSERVATION_INTERVAL_S = 1.0
-"""Seconds between two comparisons of the clocks: how long a step of the wall clock may go
-unnoticed."""
 
+# Seconds between two records of the clocks, while nothing steps.
 SAVE_INTERVAL_S = 60.0
-"""Seconds between two records of the clocks, while nothing steps."""
 
 
+# Seconds between two comparisons with the store's clock.
 COMPARISON_INTERVAL_S = 10.0
-"""Seconds between two comparisons with the store's clock."""
 
 
 @define(eq=False)

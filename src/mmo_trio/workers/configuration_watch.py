@@ -18,13 +18,13 @@ from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 
+# Seconds for which a process may go on with what staff have changed.
 REFRESH_INTERVAL_S = 1.0
-"""Seconds for which a process may go on with what staff have changed."""
 
+# How long what is kept in memory is used without another read: less than the lease lasts of a
+# process that is stopped, so that it has nothing of before in use when commands no longer wait for
+# it.
 TRUSTED_FOR = Span(5 * SECOND)
-"""How long what is kept in memory is used without another read: less than the lease lasts of a
-process that is stopped, so that it has nothing of before in use when commands no longer wait for
-it."""
 
 
 @define(eq=False)

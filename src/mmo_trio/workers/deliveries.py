@@ -52,26 +52,30 @@ from mmo_trio.workers.postponed import Postponed
 
 logger = structlog.get_logger(__name__)
 
+# Seconds that active deliveries have while the pool drains: their 15 s, and time to record.
 DRAIN_GRACE_S: Final = 20.0
-"""Seconds that active deliveries have while the pool drains: their 15 s, and time to record."""
-POSTPONED_PER_BRAND_MAX: Final = 1_024
-"""Deliveries of one merchant that may wait for another attempt before no more of this merchant are
-accepted."""
-RETRY_DELAY_MIN_S: Final = 0.1
-RETRY_DELAY_MAX_S: Final = 5.0
-"""Limits of the pause between two calls of an unavailable store; the pause doubles each time."""
 
+# Deliveries of one merchant that may wait for another attempt before no more of this merchant are
+# accepted.
+POSTPONED_PER_BRAND_MAX: Final = 1_024
+
+RETRY_DELAY_MIN_S: Final = 0.1
+
+# Limits of the pause between two calls of an unavailable store; the pause doubles each time.
+RETRY_DELAY_MAX_S: Final = 5.0
+
+# How often the record of an outcome that cannot be decided is tried before its delivery leaves its
+# place to others.
 TRIES_IN_PLACE: Final = 4
-"""How often the record of an outcome that cannot be decided is tried before its delivery leaves its
-place to others."""
+
+# The longest pause before it is tried again from then on.
 UNDECIDED_RETRY_DELAY_MAX_S: Final = 60.0
-"""The longest pause before it is tried again from then on."""
 
 FREQUENT_OUTCOMES: Final = frozenset({DeliveryOutcome.DELIVERED, DeliveryOutcome.BREAKER_OPEN})
 
+# Returns the API key that a delivery for a payment to a URL carries now, or why nothing may be sent
+# (A4). May raise StoreUnavailable.
 FindDeliveryKey: TypeAlias = Callable[[Order, str], Awaitable[bytes | DeliveryRefused]]
-"""Returns the API key that a delivery for a payment to a URL carries now, or why nothing may be
-sent (A4). May raise StoreUnavailable."""
 
 ResultT = TypeVar("ResultT")
 
@@ -305,13 +309,15 @@ async def retry_until_available(operation: Callable[[], Awaitable[ResultT]]) -> 
         pause_s = min(2 * pause_s, RETRY_DELAY_MAX_S)
 
 
+# Bytes of answers that are stored whole for each merchant in an hour.
 STORED_BODIES_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of answers that are stored whole for each merchant in an hour."""
+
+# Bytes of an answer that are stored in any case.
 SMALL_BODY_BYTES: Final = 4 * 1024
-"""Bytes of an answer that are stored in any case."""
+
+# Callbacks that may wait in memory with their transactions, some 50 MB: half of them of one
+# merchant.
 CALLBACKS_WAITING_MAX: Final = 32_768
-"""Callbacks that may wait in memory with their transactions, some 50 MB: half of them of one
-merchant."""
 
 
 class SendCallback(Protocol):
@@ -323,19 +329,20 @@ class SendCallback(Protocol):
     ) -> DeliveryAttempt: ...
 
 
+# Tells whether this process owns a brand's channel under this fence now, by a clock that runs on
+# while the process is stopped.
 OwnsChannel: TypeAlias = Callable[[str, int], bool]
-"""Tells whether this process owns a brand's channel under this fence now, by a clock that runs on
-while the process is stopped."""
+
+# Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown.
 RecordCallbackOutcome: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
-"""Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown."""
 
+# Returns when no backlog of due transactions is left, or after some seconds.
 WaitForDue: TypeAlias = Callable[[], Awaitable[None]]
-"""Returns when no backlog of due transactions is left, or after some seconds."""
 
+# Outcomes of attempts that opened no connection.
 UNSENT_OUTCOMES: Final = frozenset(
     {DeliveryOutcome.EGRESS_REFUSED, DeliveryOutcome.BREAKER_OPEN, DeliveryOutcome.KEY_REVOKED}
 )
-"""Outcomes of attempts that opened no connection."""
 
 
 @frozen
@@ -544,17 +551,21 @@ def fence_of(work: WorkItem) -> int:
     return work.intent.fence
 
 
+# Codes that may wait in memory; some bring a picture of several kilobytes.
 QR_WAITING_MAX: Final = 16_384
-"""Codes that may wait in memory; some bring a picture of several kilobytes."""
+
+# Active deliveries of all merchants together.
 QR_ACTIVE_MAX: Final = 256
-"""Active deliveries of all merchants together."""
+
 QR_ACTIVE_PER_BRAND_MAX: Final = 16
+
+# The white margin that a reader needs.
 QUIET_ZONE_MODULES: Final = 4
-"""The white margin that a reader needs."""
+
 MODULE_PIXELS: Final = 6
 
+# Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown.
 RecordQrOutcome: TypeAlias = Callable[[QrConcluded], Awaitable[object]]
-"""Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown."""
 
 
 class SendQrCode(Protocol):

@@ -28,8 +28,9 @@ from mmo_trio.system.fault_report import describe_fault
 logger = structlog.get_logger(__name__)
 
 AUDIT_HEAD_INTERVAL_S = 3600.0
+
+# Seconds that the store may take when the process ends.
 AUDIT_HEAD_TIMEOUT_S = 5.0
-"""Seconds that the store may take when the process ends."""
 
 
 @define(eq=False)
@@ -71,12 +72,14 @@ class AuditHeadLogger:
             logger.info("audit_head", end=f"{head.number}:{head.hash}")
 
 
+# Seconds between two writes: who sends refused requests does not make the store write for each.
 REFUSALS_INTERVAL_S = 5.0
-"""Seconds between two writes: who sends refused requests does not make the store write for each."""
+
+# Refused requests that wait for the next write; further ones are only counted.
 REFUSALS_WAITING_MAX = 1_000
-"""Refused requests that wait for the next write; further ones are only counted."""
+
+# Seconds that the last write may take when the process ends.
 REFUSALS_LAST_WRITE_TIMEOUT_S = 2.0
-"""Seconds that the last write may take when the process ends."""
 
 
 @define(eq=False)
@@ -126,12 +129,14 @@ class RefusalRecorder:
             log_store_failure(logger, "refusals_not_recorded", error, refused=times.total())
 
 
+# Seconds after the start of a process; its first minutes belong to the payments.
 RETENTION_FIRST_LOOK_AFTER_S = 600.0
-"""Seconds after the start of a process; its first minutes belong to the payments."""
+
+# Seconds between two looks at whether a run is due.
 RETENTION_LOOK_INTERVAL_S = 900.0
-"""Seconds between two looks at whether a run is due."""
+
+# Seconds that giving the lease back may take when the process ends.
 RETENTION_LEASE_END_TIMEOUT_S = 2.0
-"""Seconds that giving the lease back may take when the process ends."""
 
 
 @define

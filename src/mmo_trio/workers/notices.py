@@ -47,19 +47,20 @@ from mmo_trio.workers.providers.float_monitor import known_floats
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two rounds of all processes together, and from a start to the first.
 ROUND_S: Final = 60.0
-"""Seconds between two rounds of all processes together, and from a start to the first."""
 
+# Seconds between two looks at whether a round is due.
 LOOK_S: Final = 20.0
-"""Seconds between two looks at whether a round is due."""
 
 ATTEMPT_TIMEOUT_S: Final = 10.0
 
 CERTIFICATE_TOLD_BEFORE: Final = Span(14 * DAY)
 
+# Characters of the key that the receiver is shown.
 KEY_LENGTH_MAX: Final = 1024
-"""Characters of the key that the receiver is shown."""
 
+# The page of the console that shows each kind.
 PAGES: Final[Mapping[NoticeKind, str]] = {
     NoticeKind.AUDIT_LOG_CHANGED: "/audit",
     NoticeKind.STORE_RESTORED: "/brands",
@@ -76,7 +77,6 @@ PAGES: Final[Mapping[NoticeKind, str]] = {
     NoticeKind.CHANGES_TO_APPROVE: "/configuration",
     NoticeKind.SUSPENSE: "/suspense",
 }
-"""The page of the console that shows each kind."""
 
 
 @frozen

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 import trio
 from attrs import Factory, define
 
+# Seconds before the first further attempt, and at most before any.
 RETRY_DELAY_S, RETRY_DELAY_MAX_S = 1.0, 60.0
-"""Seconds before the first further attempt, and at most before any."""
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 

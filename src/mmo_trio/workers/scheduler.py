@@ -28,27 +28,27 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 
 logger = structlog.get_logger(__name__)
 
+# Transactions that are woken in one round: less than a sixth of an engine's batch. A round is
+# enqueued once the one before it is decided, so that other inputs wait for one round and are
+# decided with the next. With 64 the slowest of them waited half as long again, and no more
+# transactions ended in a second; with 24 a fifth fewer ended.
 ROUND_SIZE_MAX = 40
-"""Transactions that are woken in one round: less than a sixth of an engine's batch. A round is
-enqueued once the one before it is decided, so that other inputs wait for one round and are decided
-with the next. With 64 the slowest of them waited half as long again, and no more transactions ended
-in a second; with 24 a fifth fewer ended."""
 
+# Intents that are claimed at a time.
 CLAIMED_MAX = 128
-"""Intents that are claimed at a time."""
 
+# Seconds between two searches for abandoned work; the maximum between two for due work.
 SCAN_INTERVAL_S = 1.0
-"""Seconds between two searches for abandoned work; the maximum between two for due work."""
 
+# The minimum between two rounds of which the second finds the same again, so that a transaction
+# that can't be woken costs little. After a full round of others the next one follows at once.
 SCAN_INTERVAL_MIN_S = 0.02
-"""The minimum between two rounds of which the second finds the same again, so that a transaction
-that can't be woken costs little. After a full round of others the next one follows at once."""
 
+# Seconds before the next round when the store can't serve.
 RETRY_DELAY_S = 1.0
-"""Seconds before the next round when the store can't serve."""
 
+# Seconds that work waits for a backlog of due transactions at most.
 BACKLOG_WAIT_MAX_S = 5.0
-"""Seconds that work waits for a backlog of due transactions at most."""
 
 
 @define(eq=False)
@@ -201,22 +201,21 @@ class Scheduler:
         return frozenset(due), errors
 
 
+# Seconds before waiting intents are offered again that found no room.
 RETRY_INTERVAL_S = 0.5
-"""Seconds before waiting intents are offered again that found no room."""
 
+# Intents of one queue that are offered in one round; other queues follow.
 RETRIES_PER_ROUND_MAX = 512
-"""Intents of one queue that are offered in one round; other queues follow."""
 
+# Transactions that are read at a time, once the first of a round has found room.
 READ_AT_ONCE_MAX = 64
-"""Transactions that are read at a time, once the first of a round has found room."""
 
+# Intents that wait, in some 30 MB, before no further ones are claimed. So many open callbacks of
+# one slow merchant do not hold back anybody's unsent payments.
 WAITING_MAX = 262_144
-"""Intents that wait, in some 30 MB, before no further ones are claimed. So many open callbacks of
-one slow merchant do not hold back anybody's unsent payments."""
 
+# Names the queue of a provider's submissions or polls, a brand's callbacks or a brand's QR codes.
 WaitingQueueKey: TypeAlias = tuple[intents.IntentKind, str]
-"""Names the queue of a provider's submissions or polls, a brand's callbacks or a brand's QR
-codes."""
 
 
 @define(eq=False)

@@ -37,12 +37,13 @@ _REFUSALS = {
     " compares it with api_token and looks at what it permits.",
 }
 
+# The statuses of a submission whose signature and token pawaPay has accepted.
 _TAKEN_STATUSES = ("ACCEPTED", "REJECTED", "DUPLICATE_IGNORED")
-"""The statuses of a submission whose signature and token pawaPay has accepted."""
 
+# The code of a request that the API token does not permit: others may be permitted.
 NOT_PERMITTED = "AUTHORISATION_ERROR"
-"""The code of a request that the API token does not permit: others may be permitted."""
 
+# What a refusal of our account means, by its code.
 _SUBMISSION_REFUSALS = {
     "NO_AUTHENTICATION": _REFUSALS[401],
     "AUTHENTICATION_ERROR": _REFUSALS[401],
@@ -52,7 +53,6 @@ _SUBMISSION_REFUSALS = {
     "gateway compares signing_key and signing_key_id with the public key in pawaPay's dashboard, "
     "and this machine's clock with the time: a signature lasts a minute.",
 }
-"""What a refusal of our account means, by its code."""
 
 _TURNED_AWAY = (
     "A firewall in front of pawaPay turns this gateway away. Ask pawaPay to let the address pass "

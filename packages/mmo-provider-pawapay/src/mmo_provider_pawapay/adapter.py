@@ -114,9 +114,11 @@ from mmo_sansio.providers import (
 
 PREDICTION: Final = "/v2/predict-provider"
 
+# The status of a payment that was paid.
 COMPLETED: Final = "COMPLETED"
-"""The status of a payment that was paid."""
 
+# The polls are frequent while the payer may approve; then rare: a pay-out may wait for hours at
+# pawaPay.
 POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(10 * SECOND),
     Span(10 * SECOND),
@@ -126,14 +128,12 @@ POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(15 * MINUTE),
     HOUR,
 )
-"""The polls are frequent while the payer may approve; then rare: a pay-out may wait for hours at
-pawaPay."""
 
+# pawaPay's own guide says so of "not found".
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = Span(15 * MINUTE)
-"""pawaPay's own guide says so of "not found"."""
 
+# For how long the active configuration is used; pawaPay asks for some minutes.
 CONFIGURATION_LIFETIME: Final[Span] = Span(10 * MINUTE)
-"""For how long the active configuration is used; pawaPay asks for some minutes."""
 
 _OPERATION = ProviderOperation(
     is_idempotent=True,
@@ -142,20 +142,21 @@ _OPERATION = ProviderOperation(
     poll_intervals=POLL_INTERVALS,
 )
 
+# A web pay-in is a direct one that began on the gateway's own page.
 OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN, DIRECT_PAYOUT), _OPERATION)
 )
-"""A web pay-in is a direct one that began on the gateway's own page."""
 
+# Those of a market whose payers approve at a page or with a code: a direct pay-in has no page.
 ELSEWHERE_OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     dict.fromkeys((WEB_PAYIN, DIRECT_PAYOUT), _OPERATION)
 )
-"""Those of a market whose payers approve at a page or with a code: a direct pay-in has no page."""
 
+# How long to wait before pawaPay is asked for the page: a payer waits for it.
 PAGE_AWAITED_FOR: Final = Span(2 * SECOND)
-"""How long to wait before pawaPay is asked for the page: a payer waits for it."""
+
+# How often it is asked at that interval.
 PAGE_POLLS: Final = 15
-"""How often it is asked at that interval."""
 
 
 @define(eq=False)

@@ -40,6 +40,7 @@ def _misconfigured(reason: str) -> Failure:
 
 _DECLINED = ErrorCode.TRANSACTION_DECLINED
 
+# The meaning of every documented code; any other is `transaction_declined`.
 FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
     {
         # Of requests.
@@ -127,15 +128,14 @@ FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
         "UNKNOWN_ERROR": _both(_DECLINED, "pawaPay gave no reason."),
     }
 )
-"""The meaning of every documented code; any other is `transaction_declined`."""
 
+# Codes in the answer to a submission that refuse our account: they say nothing of the payment.
 ACCOUNT_REFUSALS: Final = frozenset(
     {"NO_AUTHENTICATION", "AUTHENTICATION_ERROR", "AUTHORISATION_ERROR", "HTTP_SIGNATURE_ERROR"}
 )
-"""Codes in the answer to a submission that refuse our account: they say nothing of the payment."""
 
+# Codes in the answer to a submission after which pawaPay may have it: only a question tells.
 INCONCLUSIVE: Final = frozenset({"UNKNOWN_ERROR"})
-"""Codes in the answer to a submission after which pawaPay may have it: only a question tells."""
 
 OTHER_FAILURE: Final = _both(_DECLINED, "")
 

@@ -25,17 +25,19 @@ from mmo_sansio.providers import (
     text_member,
 )
 
+# The payer approves on the phone.
 PROVIDER_AUTH: Final = "PROVIDER_AUTH"
-"""The payer approves on the phone."""
+
+# The payer approves at a page of the operator, whose address comes after the acceptance.
 REDIRECT_AUTH: Final = "REDIRECT_AUTH"
-"""The payer approves at a page of the operator, whose address comes after the acceptance."""
+
+# The payer gets a code from the operator, and the deposit is made with it.
 PREAUTH: Final = "PREAUTH"
-"""The payer gets a code from the operator, and the deposit is made with it."""
 
 AUTHORISATIONS: Final = (PROVIDER_AUTH, REDIRECT_AUTH, PREAUTH)
 
+# The longest instructions for a payer; what is longer is no text for a page.
 WORDS_CHARACTERS_MAX: Final = 2_000
-"""The longest instructions for a payer; what is longer is no text for a page."""
 
 
 @frozen

@@ -27,9 +27,10 @@ from mmo_sansio.providers import (
     to_money,
 )
 
+# How the numbers end that pay, and are paid.
 _PAYS: Final = "789"
-"""How the numbers end that pay, and are paid."""
 
+# The error of a deposit from a number that ends so.
 _REFUSALS: Final[Mapping[str, ErrorCode]] = MappingProxyType(
     {
         "019": ErrorCode.USER_LIMIT_EXCEEDED,
@@ -38,7 +39,6 @@ _REFUSALS: Final[Mapping[str, ErrorCode]] = MappingProxyType(
         "069": ErrorCode.TRANSACTION_DECLINED,
     }
 )
-"""The error of a deposit from a number that ends so."""
 
 
 @frozen

@@ -26,25 +26,27 @@ from mmo_sansio import MINUTE, SECOND, Instant
 from mmo_sansio.providers import Headers, HttpRequest, Span, format_with_microseconds
 
 LABEL: Final = "sig-pp"
-LIFETIME: Final[Span] = MINUTE
-"""For how long a signature is valid; pawaPay's own last as long."""
 
+# For how long a signature is valid; pawaPay's own last as long.
+LIFETIME: Final[Span] = MINUTE
+
+# How far pawaPay's clock and ours may be apart.
 CLOCK_SKEW: Final[Span] = Span(30 * SECOND)
-"""How far pawaPay's clock and ours may be apart."""
 
 PublicKey: TypeAlias = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
+# The digests of Content-Digest that count.
 DIGESTS: Final[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType(
     {
         "sha-256": lambda content: hashlib.sha256(content).digest(),
         "sha-512": lambda content: hashlib.sha512(content).digest(),
     }
 )
-"""The digests of Content-Digest that count."""
 
+# What a signature must cover, so that it is worth nothing for another request.
 REQUIRED_COMPONENTS: Final = frozenset(("@method", "@authority", "@path", "content-digest"))
-"""What a signature must cover, so that it is worth nothing for another request."""
 
+# What our own signatures cover.
 SIGNED_COMPONENTS: Final = (
     "@method",
     "@authority",
@@ -53,7 +55,6 @@ SIGNED_COMPONENTS: Final = (
     "content-digest",
     "content-type",
 )
-"""What our own signatures cover."""
 
 _COMPONENT: Final = r'"@?[a-z0-9-]+"'
 _INPUT: Final = re.compile(
@@ -284,8 +285,8 @@ _RSA: Final[Mapping[str, tuple[padding.AsymmetricPadding, HashAlgorithm]]] = Map
     }
 )
 
+# The algorithms of signatures that pawaPay documents; the key decides which of them may count.
 ALGORITHMS: Final = (*_CURVES, *_RSA)
-"""The algorithms of signatures that pawaPay documents; the key decides which of them may count."""
 
 
 def _is_signed_by(key: PublicKey, algorithm: str, base: bytes, signature: bytes) -> bool:

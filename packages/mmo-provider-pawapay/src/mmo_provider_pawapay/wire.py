@@ -32,8 +32,8 @@ CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
 RECEIPT_CHARACTERS_MAX: Final = 200
 
+# The members that have words for people.
 FREE_TEXTS: Final = frozenset({"customerMessage", "failureMessage"})
-"""The members that have words for people."""
 
 PENDING_STATUSES: Final = frozenset(
     {"ACCEPTED", "SUBMITTED", "ENQUEUED", "PROCESSING", "IN_RECONCILIATION"}

@@ -12,8 +12,9 @@ from attrs import field, frozen
 from mmo_sansio.providers import OptionError, Options, check_pages_url
 
 PRODUCTION_URL: Final = "https://api.wave.com"
+
+# Where payers approve: the host of every `wave_launch_url` that was published.
 PAYER_HOST: Final = "pay.wave.com"
-"""Where payers approve: the host of every `wave_launch_url` that was published."""
 
 _HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 

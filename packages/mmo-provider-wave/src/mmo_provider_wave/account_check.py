@@ -15,12 +15,12 @@ CHECKOUTS_PART: Final = "checkouts"
 PAYOUTS_PART: Final = "payouts"
 REFUNDS_PART: Final = "refunds"
 
+# The payments of each part to which Wave's answer may refuse our account.
 _HELD: Final[Mapping[str, tuple[Type, ...]]] = {
     CHECKOUTS_PART: (Type.PAYIN,),
     PAYOUTS_PART: (Type.PAYOUT,),
     REFUNDS_PART: (),
 }
-"""The payments of each part to which Wave's answer may refuse our account."""
 
 _PORTAL = "Whoever manages the account looks at the key in Wave's Business Portal"
 _WORDS: Final[Mapping[str, str]] = {

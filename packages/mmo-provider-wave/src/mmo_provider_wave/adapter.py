@@ -115,16 +115,18 @@ OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
 )
 
 _REFERENCE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+
+# The part of the account of each submission, by the end of its path.
 _PARTS: Final = (
     (SESSIONS.encode(), CHECKOUTS_PART),
     (PAYOUT.encode(), PAYOUTS_PART),
     (b"/refund", REFUNDS_PART),
 )
-"""The part of the account of each submission, by the end of its path."""
 
 T = TypeVar("T")
+
+# A part of a conversation; raises ExchangeFailed and Unclear.
 Talk: TypeAlias = Generator[HttpRequest, HttpResponse, T]
-"""A part of a conversation; raises ExchangeFailed and Unclear."""
 
 
 @frozen

@@ -23,12 +23,14 @@ from mmo_sansio.providers import (
     elapsed,
 )
 
+# How long before the payment's expiry its session is ended: several polls may still fail.
 ENDS_BEFORE_EXPIRY: Final[Span] = Span(2 * MINUTE)
-"""How long before the payment's expiry its session is ended: several polls may still fail."""
 
+# For how long an attempt may go on that was being processed when its session ended.
 SETTLES_WITHIN: Final[Span] = Span(15 * MINUTE)
-"""For how long an attempt may go on that was being processed when its session ended."""
 
+# A session that is not found after a minute was lost on its way, or nobody can pay it: its address
+# is told in that answer only. While it is open it is polled often enough to be ended in time.
 OPERATION: Final = ProviderOperation(
     is_idempotent=False,
     can_be_polled=True,
@@ -42,8 +44,6 @@ OPERATION: Final = ProviderOperation(
         HOUR,
     ),
 )
-"""A session that is not found after a minute was lost on its way, or nobody can pay it: its address
-is told in that answer only. While it is open it is polled often enough to be ended in time."""
 
 
 def choose(sessions: Sequence[Session]) -> tuple[Session | None, Sequence[Session]]:

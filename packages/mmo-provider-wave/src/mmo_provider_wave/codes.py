@@ -35,6 +35,7 @@ def _both(code: ErrorCode, reason: str) -> Failure:
 _DECLINED = ErrorCode.TRANSACTION_DECLINED
 _MISCONFIGURED = ErrorCode.MERCHANT_MISCONFIGURED
 
+# The meaning of every documented code; any other is `transaction_declined`.
 FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
     {
         # Of requests.
@@ -77,10 +78,10 @@ FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
         ),
     }
 )
-"""The meaning of every documented code; any other is `transaction_declined`."""
 
 OTHER_FAILURE: Final = _both(_DECLINED, "")
 
+# Codes that refuse our key or our wallet for everything: they say nothing of the payment.
 KEY_REFUSALS: Final = frozenset(
     {
         "missing-auth-header",
@@ -92,15 +93,14 @@ KEY_REFUSALS: Final = frozenset(
         "disabled-wallet",
     }
 )
-"""Codes that refuse our key or our wallet for everything: they say nothing of the payment."""
 
+# Codes that refuse our wallet for this kind of request: a key permits some kinds only.
 PERMISSION_REFUSALS: Final = frozenset({"invalid-wallet", "unauthorized-wallet"})
-"""Codes that refuse our wallet for this kind of request: a key permits some kinds only."""
 
 ACCOUNT_REFUSALS: Final = KEY_REFUSALS | PERMISSION_REFUSALS
 
+# Codes after which Wave has an earlier request of the same key: only a question tells.
 INCONCLUSIVE: Final = frozenset({"idempotency-mismatch"})
-"""Codes after which Wave has an earlier request of the same key: only a question tells."""
 
 
 def find_failure(code: str | None) -> Failure:

@@ -37,8 +37,8 @@ OPERATIONS: Final[Mapping[OperationKey, ReversalOperation]] = MappingProxyType(
     {WEB_PAYIN: _OPERATION}
 )
 
+# How many pages of one day's transactions are read.
 PAGES_MAX: Final = 20
-"""How many pages of one day's transactions are read."""
 
 
 def submission_report(about: ReversalReports, response: HttpResponse) -> ReversalReport:

@@ -16,8 +16,9 @@ from mmo_sansio import MINUTE, SECOND, Instant
 from mmo_sansio.providers import HttpRequest, Span
 
 HEADER: Final = b"wave-signature"
+
+# How old a webhook may be, and how far it may be ahead of our clock.
 LIFETIME: Final[Span] = Span(5 * MINUTE)
-"""How old a webhook may be, and how far it may be ahead of our clock."""
 
 _SIGNATURES_MAX: Final = 8
 _HEADER: Final = re.compile(

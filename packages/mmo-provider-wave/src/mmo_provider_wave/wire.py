@@ -29,6 +29,7 @@ from mmo_sansio.providers import (
 CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
 
+# The members that have words for people, and people's names.
 FREE_TEXTS: Final = frozenset(
     {
         "business_name",
@@ -40,13 +41,12 @@ FREE_TEXTS: Final = frozenset(
         "payment_reason",
     }
 )
-"""The members that have words for people, and people's names."""
 
+# The status of a payment, and of a pay-out, whose money has moved.
 SUCCEEDED: Final = "succeeded"
-"""The status of a payment, and of a pay-out, whose money has moved."""
 
+# The status of a pay-out that is not and will not be paid.
 FAILED: Final = "failed"
-"""The status of a pay-out that is not and will not be paid."""
 
 _SESSION_ID: Final = re.compile(r"cos-[0-9A-Za-z]{1,100}", re.ASCII)
 _PAYOUT_ID: Final = re.compile(r"pt-[0-9A-Za-z]{1,100}", re.ASCII)
@@ -58,8 +58,9 @@ class Unclear(Exception):
 
     def __init__(self, reason: str, *, is_paid: bool = False, receipt: str | None = None) -> None:
         super().__init__(reason)
+
+        # Whether the answer calls the payment paid all the same.
         self.is_paid = is_paid
-        """Whether the answer calls the payment paid all the same."""
         self.receipt = receipt
 
 

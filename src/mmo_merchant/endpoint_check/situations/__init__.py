@@ -10,6 +10,7 @@ from mmo_merchant.endpoint_check.situations.repeat_situations import REPEAT_SITU
 from mmo_merchant.endpoint_check.situations.result_situations import RESULT_SITUATIONS
 from mmo_merchant.endpoint_check.situations.situation import Situation
 
+# In the order in which they are played: the first shows whether the endpoint can be reached at all.
 SITUATIONS: tuple[Situation, ...] = (
     *KEY_SITUATIONS,
     *RESULT_SITUATIONS,
@@ -17,5 +18,3 @@ SITUATIONS: tuple[Situation, ...] = (
     *MALFORMED_SITUATIONS,
     *CONNECTION_SITUATIONS,
 )
-"""In the order in which they are played: the first shows whether the endpoint can be reached at
-all."""

@@ -18,8 +18,8 @@ from mmo_merchant.endpoint_check.situations.situation import (
     TlsVersion,
 )
 
+# Seconds within which an endpoint should answer: a third of the time that it has.
 QUICK_S = 5.0
-"""Seconds within which an endpoint should answer: a third of the time that it has."""
 
 
 def _paced(pace: SendingPace) -> Callable[[PlayedPayments], Script]:

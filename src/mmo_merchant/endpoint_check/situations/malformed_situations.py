@@ -14,8 +14,8 @@ from mmo_merchant.endpoint_check.situations.situation import (
 )
 from mmo_sansio.values.model import Stage
 
+# Arrays within each other.
 NESTING = 20_000
-"""Arrays within each other."""
 
 _NEVER_SENT = (
     "Answer with a 4xx. The gateway never sends it, but others can, and a 5xx means that it broke "

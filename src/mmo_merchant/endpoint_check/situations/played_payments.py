@@ -13,11 +13,13 @@ from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Flow, Party, ProviderData, QrCode, Source, Stage, Transaction
 
+# An EMVCo code of 150.00 KES.
 QR_TEXT = (
     "00020101021226300016com.example.till01061743795204599953034045406150.005802KE5"
     "909Your Shop6007Nairobi622905251JDC0NF0RM0000000000000006304F7F1"
 )
-"""An EMVCo code of 150.00 KES."""
+
+# The same code as a PNG picture in Base64.
 QR_PICTURE = (
     "iVBORw0KGgoAAAANSUhEUgAAAGoAAABqAQAAAAB8Wvk6AAABe0lEQVR42sVUsYpgMQiUSxvIrwRsBX9dsA3kVwK2guvuNXfs1LvCKx6DzugYqf4N"
     "o5/7pVG1To67Se0P/R+lQcRrVEYBdHPGvGozBkQ5+/NkjBpdmvEgqrEkVO6FvDT4b0DNHS1K59Ju8HvulgqaL88B6E6ZN9OuJuIlKVuUTA5yS13i"
@@ -26,7 +28,6 @@ QR_PICTURE = (
     "ny6Y1/SKt0mTHO0kX93tsdOEb3DSUR0C/aWhaUwP+6vxeVSmMvS3L4r2C7OiCdF94ojPyxDVHOEydsGbM+tR2tBAk/x6Xw1RFrw5v3C9PwAmjSqY"
     "W8vrNAAAAABJRU5ErkJggg=="
 )
-"""The same code as a PNG picture in Base64."""
 
 
 @frozen

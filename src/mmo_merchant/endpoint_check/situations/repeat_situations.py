@@ -14,10 +14,11 @@ from mmo_merchant.endpoint_check.situations.situation import (
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier
 
+# How often the same result comes at the same time.
 ATPAID = 8
-"""How often the same result comes at the same time."""
+
+# Callbacks that the gateway sends to one merchant at the same time (K6).
 CALLBACKS_PER_MERCHANT = 16
-"""Callbacks that the gateway sends to one merchant at the same time (K6)."""
 
 _STORE_REJECTS = (
     " Let your database reject the second one, by a unique key on gatewayReference: if you look "

@@ -19,10 +19,11 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Party, ProviderData, Source, Type
 from mmo_sansio.values.money import Money
 
+# How long a payment was pending that is about to expire (S3).
 LATE = Span(3 * clock.DAY - clock.HOUR)
-"""How long a payment was pending that is about to expire (S3)."""
+
+# Members of a big `partyData`: together some 200 KB.
 PARTY_DATA_ENTRIES = 2000
-"""Members of a big `partyData`: together some 200 KB."""
 
 _FAILED = Handling(1, "failed")
 _IGNORE_UNKNOWN = (

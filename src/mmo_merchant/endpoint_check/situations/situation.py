@@ -107,8 +107,8 @@ class Handling:
     """The amount that was booked, as a decimal; None where it is not known."""
 
 
+# How the standard payment of 150.00 must have been dealt with once it has succeeded.
 PAID = Handling(1, "success", "150.00")
-"""How the standard payment of 150.00 must have been dealt with once it has succeeded."""
 
 
 @frozen

@@ -41,14 +41,14 @@ class NoEndpointAnswer:
     """A clause that ends without a dot."""
 
 
+# The fault of an endpoint that repeats the key; it counts in every situation.
 KEY_IN_ANSWER: Final = "The answer has your API key in it, which belongs in no answer and no log."
-"""The fault of an endpoint that repeats the key; it counts in every situation."""
 
+# What followed one request.
 Observation: TypeAlias = EndpointAnswer | NoEndpointAnswer
-"""What followed one request."""
 
+# What the merchant has handled, by gatewayReference; a text says why that could not be learnt.
 Handled: TypeAlias = Mapping[str, Handling | str]
-"""What the merchant has handled, by gatewayReference; a text says why that could not be learnt."""
 
 
 class VerdictKind(StrEnum):

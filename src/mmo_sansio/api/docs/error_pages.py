@@ -54,6 +54,7 @@ class ErrorPage:
         return json.dumps(self.example, indent=2)
 
 
+# One entry for each problem type.
 GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
     {
         problems.MALFORMED: ErrorGuidance(
@@ -247,7 +248,6 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         ),
     }
 )
-"""One entry for each problem type."""
 
 
 def error_pages(error_docs_url: str) -> Mapping[str, ErrorPage]:

@@ -72,6 +72,7 @@ SUMMARIES: Final = {
     ),
 }
 
+# Problems that any request may be rejected with.
 COMMON_PROBLEMS: Final = (
     problems.MALFORMED,
     problems.UNAUTHORIZED,
@@ -85,14 +86,13 @@ COMMON_PROBLEMS: Final = (
     problems.INTERNAL,
     problems.UNAVAILABLE,
 )
-"""Problems that any request may be rejected with."""
 
+# What requests may be rejected with, by the name of the response for those of status 400.
 PROBLEMS: Final = {
     "refused": COMMON_PROBLEMS,
     "refused_creation": tuple(dict.fromkeys((*CREATION_PRECEDENCE, *COMMON_PROBLEMS))),
     "refused_records": (*COMMON_PROBLEMS, problems.VALIDATION_FAILED),
 }
-"""What requests may be rejected with, by the name of the response for those of status 400."""
 
 LINKS: Final = {
     "lookUp": {

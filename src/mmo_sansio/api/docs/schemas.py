@@ -96,6 +96,8 @@ def response_object(description: str, properties: Schema, example: Any) -> Schem
 
 
 _SHOP: Final = "https://shop.example"
+
+# The members in which this operation's example differs; no two examples have one merchantReference.
 _EXAMPLE_MEMBERS: Final = {
     Operation.DIRECT_PAYOUT: {"merchantReference": "salary-42"},
     Operation.QR_PAYIN: {"merchantReference": "order-2", "displayQrUrl": f"{_SHOP}/qr"},
@@ -109,8 +111,6 @@ _EXAMPLE_MEMBERS: Final = {
         "reconciliationReference": "vat-2026-10",
     },
 }
-"""The members in which this operation's example differs; no two examples have one
-merchantReference."""
 
 
 def request_schemas() -> dict[str, Schema]:
@@ -254,6 +254,7 @@ def _redirect_url(when: str) -> Schema:
     return optional_text(meaning, max_length=URL_LENGTH_MAX) | form
 
 
+# The payment of all examples; it has succeeded.
 EXAMPLE_TRANSACTION: Final = model.Transaction(
     model.Order(
         gateway_reference="01KAJWT5RV3FX1QYP2Z4M0C9TB",
@@ -284,7 +285,6 @@ EXAMPLE_TRANSACTION: Final = model.Transaction(
         provider_data=model.ProviderData("mpesa", "M-Pesa", percentage_of(Money(150_00, "KES"), 1)),
     ),
 )
-"""The payment of all examples; it has succeeded."""
 
 EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(
     transaction_object(EXAMPLE_TRANSACTION), parse_float=Decimal

@@ -27,17 +27,19 @@ from mmo_sansio.values.problems import FieldError, ProblemError, validation_prob
 from mmo_sansio.values.strict_json import JsonNumber, JsonValue
 
 METHOD_MAX: Final = 100
+
+# Characters of references, and of the id and the names of a party.
 TEXT_MAX: Final = 255
-"""Characters of references, and of the id and the names of a party."""
 
 MSISDN_MIN: Final = 3
 MSISDN_MAX: Final = 20
 EMAIL_MAX: Final = 320
 COUNTRY_MAX: Final = 10
 LABELS_MAX: Final = 10
+
+# Bytes in which every member fits at its greatest length, with each character escaped (RFC 8259
+# section 7): 12 bytes for one outside the basic plane.
 LARGEST_BODY_BYTES: Final = 256 * 1024
-"""Bytes in which every member fits at its greatest length, with each character escaped (RFC 8259
-section 7): 12 bytes for one outside the basic plane."""
 
 LABEL_KEY_MAX: Final = 255
 LABEL_TEXT_MAX: Final = 1_000
@@ -45,29 +47,31 @@ CURRENCY_PATTERN: Final = r"[A-Za-z]{3}"
 MSISDN_PATTERN: Final = r"\+?[1-9][0-9]*"
 _LETTER_OR_DIGIT: Final = r"A-Za-z0-9\u00c0-\u1fff\u3005-\u3007\u3040-\ud7ff"
 _DNS_LABEL: Final = rf"[{_LETTER_OR_DIGIT}](?:[{_LETTER_OR_DIGIT}-]{{0,61}}[{_LETTER_OR_DIGIT}])?"
-EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+"
-"""1 to 64 characters without white space, one `@`, at least two DNS labels, which may be
-international ones (RFC 6531); `is_email` looks closer at those."""
 
+# 1 to 64 characters without white space, one `@`, at least two DNS labels, which may be
+# international ones (RFC 6531); `is_email` looks closer at those.
+EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+"
+
+# Characters that no text of a request may have (G7).
 CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-"""Characters that no text of a request may have (G7)."""
 
 _CURRENCY: Final = re.compile(CURRENCY_PATTERN)
 _MSISDN: Final = re.compile(MSISDN_PATTERN)
 _EMAIL: Final = re.compile(EMAIL_PATTERN)
 _PLAUSIBLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _NAMES_COMPARED: Final = 20
-_SIMILAR: Final = 0.75
-"""Share of characters that a misspelt member has in common with the right one; no two members have
-as many, except payer and payee, of which one is sent for the other."""
 
+# Share of characters that a misspelt member has in common with the right one; no two members have
+# as many, except payer and payee, of which one is sent for the other.
+_SIMILAR: Final = 0.75
+
+# The party's member; a tax payout has none, its recipient is implied (M5).
 PARTY_NAMES: Final = {
     Operation.DIRECT_PAYIN: "payer",
     Operation.DIRECT_PAYOUT: "payee",
     Operation.QR_PAYIN: "payer",
     Operation.WEB_PAYIN: "payer",
 }
-"""The party's member; a tax payout has none, its recipient is implied (M5)."""
 
 
 def parse_draft(

@@ -37,11 +37,12 @@ from mmo_sansio.values.strict_json import parse_object
 
 API_PREFIX: Final = b"/gateway/mmo/v2/"
 EXTENSIONS_PREFIX: Final = b"/extensions/v1/"
-KEY_MAX: Final = 256
-"""Characters of an API key; keys of the gateway have far fewer."""
 
+# Characters of an API key; keys of the gateway have far fewer.
+KEY_MAX: Final = 256
+
+# Bytes of a Content-Type that is read: the longest that says JSON in UTF-8 has about forty.
 CONTENT_TYPE_BYTES_MAX: Final = 256
-"""Bytes of a Content-Type that is read: the longest that says JSON in UTF-8 has about forty."""
 
 SCENARIO_HEADER: Final = "X-Sandbox-Scenario"
 
@@ -144,6 +145,7 @@ class WebhookRoute:
     token: str = field(repr=False)
 
 
+# Routes that need the API key of a brand.
 ApiRoute: TypeAlias = (
     CreateRoute
     | LookUpRoute
@@ -153,7 +155,6 @@ ApiRoute: TypeAlias = (
     | ListReversalsRoute
     | PayeeRoute
 )
-"""Routes that need the API key of a brand."""
 
 Route: TypeAlias = ApiRoute | HealthRoute | ReadinessRoute | WebhookRoute
 
@@ -172,10 +173,12 @@ _NAMES: Final = {
 ROUTE_NAMES: Final = (*(operation.value for operation in Operation), *_NAMES.values())
 _READ_METHODS: Final = ("GET", "HEAD")
 _CREATE_METHODS: Final = ("POST",)
+
+# A HEAD would ask an operator for an answer that nobody sees.
 _ASK_METHODS: Final = ("GET",)
-"""A HEAD would ask an operator for an answer that nobody sees."""
+
+# Some operators PUT their notifications.
 _NOTIFY_METHODS: Final = ("POST", "PUT")
-"""Some operators PUT their notifications."""
 
 _OPERATIONS: Final = {
     tuple(operation.value.encode().split(b"/")): operation for operation in Operation
@@ -223,8 +226,8 @@ def _parse_create_route(path: bytes) -> CreateRoute | None:
     return None
 
 
+# Caches them, as a merchant uses few.
 _find_create_route: Final = lru_cache(maxsize=512)(_parse_create_route)
-"""Caches them, as a merchant uses few."""
 
 
 def _find_resource(
@@ -286,6 +289,7 @@ class MethodsRequest:
     brand: Brand
 
 
+# What an accepted head asks for.
 ApiRequest: TypeAlias = (
     CreationHead
     | LookUp
@@ -295,7 +299,6 @@ ApiRequest: TypeAlias = (
     | PayeeQuestion
     | ReversalsRequest
 )
-"""What an accepted head asks for."""
 
 _NO_PAYEES: Final = problems.NOT_FOUND.problem(
     "This gateway doesn't tell whose account is behind a number. Whoever runs it may switch that "
@@ -310,8 +313,8 @@ _PARAMETER: Final = re.compile(
     rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?'
 )
 
+# The charset, and the name that many programs give it.
 _UTF_8: Final = (b"utf-8", b"utf8")
-"""The charset, and the name that many programs give it."""
 
 _JSON: Final = re.compile(rb"application/json(?P<parameters>.*)", re.IGNORECASE | re.DOTALL)
 

@@ -57,25 +57,25 @@ from mmo_sansio.values.model import (
 )
 from mmo_sansio.values.money import Money
 
+# How long the provider is asked about an unconfirmed claim, before it is left to a person.
 CLAIM_LIFETIME: Final = DAY
-"""How long the provider is asked about an unconfirmed claim, before it is left to a person."""
 
+# How long after its notification a claim has to be asked about for "not found" to withdraw it.
 NOT_FOUND_IS_FINAL_AFTER: Final = HOUR
-"""How long after its notification a claim has to be asked about for "not found" to withdraw it."""
 
+# How long a claim waits before each question to the provider, or look at its payment; the last
+# repeats.
 WAKE_INTERVALS: Final[Sequence[Span]] = tuple(
     Span(span) for span in (15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE)
 )
-"""How long a claim waits before each question to the provider, or look at its payment; the last
-repeats."""
 
+# The longest receipt that is booked: every key of a store holds it. Operators' have some ten to
+# thirty characters.
 RECEIPT_LENGTH_MAX: Final = 64
-"""The longest receipt that is booked: every key of a store holds it. Operators' have some ten to
-thirty characters."""
 
+# How long a claim that names a pending payment waits first: mostly the payment's own result
+# explains it.
 FIRST_LOOK_AT_PROMPT: Final[Span] = Span(30 * SECOND)
-"""How long a claim that names a pending payment waits first: mostly the payment's own result
-explains it."""
 
 _TEXT_CHARACTERS_MAX: Final = 255
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")

@@ -55,12 +55,12 @@ _NEVER_RECEIVED_SO_OFTEN: Final = (
     "It was sent again and again, and the provider says each time that it never received it."
 )
 
+# How many requests may leave for a reversal, but for those that certainly did not arrive.
 REQUESTS_MAX: Final = 5
-"""How many requests may leave for a reversal, but for those that certainly did not arrive."""
 
+# How often a reversal that has ended is asked about after a hint: for three days, as all but the
+# first eleven questions are an hour apart.
 QUESTIONS_AFTER_END_MAX: Final = 80
-"""How often a reversal that has ended is asked about after a hint: for three days, as all but the
-first eleven questions are an hour apart."""
 
 
 @frozen

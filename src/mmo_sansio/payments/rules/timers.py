@@ -24,20 +24,17 @@ from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, lat
 from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
+# The time between a provider's acceptance and the first poll, unless the provider advises another.
 POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
-"""The time between a provider's acceptance and the first poll, unless the provider advises
-another."""
 
+# The interval between polls doubles up to this, so that each payment is polled in its last hour.
 POLL_INTERVAL_MAX: Span = clock.HOUR
-"""The interval between polls doubles up to this, so that each payment is polled in its last
-hour."""
 
+# The time of the last poll before the expiry of a payment, however long a provider's interval is.
 FINAL_POLL_BEFORE_EXPIRY = Span(10 * clock.MINUTE)
-"""The time of the last poll before the expiry of a payment, however long a provider's interval
-is."""
 
+# 2 s doubled eleven times is beyond POLL_INTERVAL_MAX.
 _DOUBLINGS_MAX = 11
-"""2 s doubled eleven times is beyond POLL_INTERVAL_MAX."""
 
 
 def poll_interval(polls: int) -> Span:

@@ -17,13 +17,14 @@ from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.dialling_codes import DIALLING_CODES
 from mmo_sansio.values.money import CURRENCIES
 
+# Each country has a host of its own; those for tests begin with `openapiuat`.
 PRODUCTION_HOSTS: Final = (
     "openapi.airtel.africa",
     "openapi.airtel.co.??",
     "openapi.airtel.??",
 )
-"""Each country has a host of its own; those for tests begin with `openapiuat`."""
 
+# The usual currency of each country, by its ISO 3166-1 alpha-2 code.
 MARKETS: Mapping[str, str] = MappingProxyType(
     {
         "CD": "CDF",
@@ -41,7 +42,6 @@ MARKETS: Mapping[str, str] = MappingProxyType(
         "ZM": "ZMW",
     }
 )
-"""The usual currency of each country, by its ISO 3166-1 alpha-2 code."""
 
 
 @frozen
@@ -124,9 +124,9 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
     return account
 
 
+# The countries whose numbers have a zero after the dialling code (phonenumbers 9.0.43: without it
+# no number of Congo is valid).
 _KEEPS_ZERO: Final = frozenset({"CG"})
-"""The countries whose numbers have a zero after the dialling code (phonenumbers 9.0.43: without it
-no number of Congo is valid)."""
 
 
 def _check_country(code: str) -> str:

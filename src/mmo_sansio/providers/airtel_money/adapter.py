@@ -66,13 +66,13 @@ from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.payees import PayeeUnanswered
 from mmo_sansio.values.reversals import Reversal
 
+# The time for which a fetched RSA key is used. Its own end has an undocumented time zone.
 KEY_LIFETIME = HOUR
-"""The time for which a fetched RSA key is used. Its own end has an undocumented time zone."""
 
 WALLET: Final = "disbursement"
 
+# The lifetime of a token whose response has none.
 TOKEN_LIFETIME = Span(3 * MINUTE)
-"""The lifetime of a token whose response has none."""
 
 
 def account_operations(account: AirtelAccount) -> Mapping[OperationKey, ProviderOperation]:

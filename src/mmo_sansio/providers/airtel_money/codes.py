@@ -49,9 +49,9 @@ _DONE, _PENDING, _REJECTED = AirtelOutcome.DONE, AirtelOutcome.PENDING, AirtelOu
 _MISCONFIGURED = ErrorCode.MERCHANT_MISCONFIGURED
 _DECLINED = ErrorCode.TRANSACTION_DECLINED
 
+# For how long nothing but a failure with an ambiguous code must be heard of a payment until it has
+# failed: no prompt is open for so long, and the enquiry is asked several times in between.
 AMBIGUOUS_FAILURE_FINAL_AFTER: Final = Span(20 * MINUTE)
-"""For how long nothing but a failure with an ambiguous code must be heard of a payment until it has
-failed: no prompt is open for so long, and the enquiry is asked several times in between."""
 
 
 def _ambiguous(
@@ -60,6 +60,9 @@ def _ambiguous(
     return AirtelCode(native, "ambiguous", _PENDING, error_code, message, is_ambiguous=True)
 
 
+# Pay-ins. A second list in circulation differs in 1007 and 1009; two independent ones agree with
+# this. The short family (`DP008001…`) counts otherwise: it was seen in Uganda (2022), Niger (2022)
+# and Zambia (2023), and no list of it is published.
 COLLECTION: tuple[AirtelCode, ...] = (
     _ambiguous("DP00800001000", ErrorCode.USER_ACCOUNT_BLOCKED, message="payer is barred"),
     _ambiguous(
@@ -102,10 +105,8 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP008001021", "not enough balance", _REJECTED, ErrorCode.USER_INSUFFICIENT_FUNDS),
     AirtelCode("DP008001023", "incorrect PIN", _REJECTED, ErrorCode.USER_WRONG_PIN),
 )
-"""Pay-ins. A second list in circulation differs in 1007 and 1009; two independent ones agree with
-this. The short family (`DP008001…`) counts otherwise: it was seen in Uganda (2022), Niger (2022)
-and Zambia (2023), and no list of it is published."""
 
+# Pay-outs.
 DISBURSEMENT: tuple[AirtelCode, ...] = (
     _ambiguous("DP00900001000"),
     AirtelCode("DP00900001001", "success", _DONE, None),
@@ -132,8 +133,8 @@ DISBURSEMENT: tuple[AirtelCode, ...] = (
     AirtelCode("DP00900001018", "signature or authorisation", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00900001019", "signature or authorisation", _REJECTED, _MISCONFIGURED),
 )
-"""Pay-outs."""
 
+# Codes of the router in front of the products, and old codes.
 ROUTER: tuple[AirtelCode, ...] = (
     AirtelCode("ROUTER001", "no wallet configured", _REJECTED, _MISCONFIGURED),
     AirtelCode("ROUTER003", "a parameter is missing", _REJECTED, _MISCONFIGURED),
@@ -163,12 +164,12 @@ ROUTER: tuple[AirtelCode, ...] = (
     AirtelCode("DP02200000002", "user not found", _REJECTED, ErrorCode.USER_NOT_FOUND),
     AirtelCode("DP02100000002", "user not found", _REJECTED, ErrorCode.USER_NOT_FOUND),
 )
-"""Codes of the router in front of the products, and old codes."""
 
+# Codes of a user enquiry about a number without an account. `DP02200000000`, a failed enquiry, is
+# none: two public clients take it for either.
 UNKNOWN_USER = frozenset({"DP02200000002", "DP02100000002", "ESB000033", "ESB000036"})
-"""Codes of a user enquiry about a number without an account. `DP02200000000`, a failed enquiry, is
-none: two public clients take it for either."""
 
+# Codes that refuse our application, its signature or our PIN, which every payment would meet.
 ACCOUNT_REFUSALS = frozenset(
     {
         "DP00800001010",
@@ -186,22 +187,21 @@ ACCOUNT_REFUSALS = frozenset(
         "ESB000039",
     }
 )
-"""Codes that refuse our application, its signature or our PIN, which every payment would meet."""
 
+# Codes of a response when the operator has a new key, which is then fetched, once.
 STALE_KEY_CODES = frozenset({"DP00800001026", "ROUTER116"})
-"""Codes of a response when the operator has a new key, which is then fetched, once."""
 
+# The code for a collection that is not found, from the product; the router's own is a row with
+# NOT_FOUND.
 NOT_FOUND_CODE = "DP00800001025"
-"""The code for a collection that is not found, from the product; the router's own is a row with
-NOT_FOUND."""
 
+# The payer's rejection in markets that confirm it; in other markets any rejection.
 REJECTED_BY_PAYER_CODE = "DP00800001008"
-"""The payer's rejection in markets that confirm it; in other markets any rejection."""
 
+# Statuses of responses without a code after which a submission was certainly not carried out.
 HTTP_REJECTIONS: Mapping[int, ErrorCode] = MappingProxyType(
     {401: _MISCONFIGURED, 403: _MISCONFIGURED}
 )
-"""Statuses of responses without a code after which a submission was certainly not carried out."""
 
 
 def find_code(

@@ -25,8 +25,9 @@ from mmo_sansio.values.money import to_money
 
 _PAGE: Final = "providers/airtel_money.md"
 _RESULTS: Final = f"{_PAGE}#what-to-expect"
+
+# A national number that looks like one, and that nobody has.
 _NO_WALLET: Final = "700000000"
-"""A national number that looks like one, and that nobody has."""
 
 
 def airtel_steps(provider: Provider, number: str | None) -> Sequence[RehearsalStep]:

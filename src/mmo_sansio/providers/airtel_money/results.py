@@ -42,8 +42,8 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Evidence, Type
 from mmo_sansio.values.payees import PayeeReport, PayeeUnanswered, PayeeUnknown
 
+# The status of a submission that the operator's rate limit rejected before processing.
 TOO_MANY_REQUESTS = 429
-"""The status of a submission that the operator's rate limit rejected before processing."""
 
 ACCOUNT_PART: Final = "client_id"
 

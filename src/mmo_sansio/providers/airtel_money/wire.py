@@ -21,14 +21,15 @@ from mmo_sansio.values.money import Money
 
 AES_KEY_BYTES = 32
 AES_IV_BYTES = 16
+
+# The length limit of the reference for a payer; the operator's own limit is undocumented.
 REFERENCE_CHARACTERS_MAX = 25
-"""The length limit of the reference for a payer; the operator's own limit is undocumented."""
 
+# An id that no payment has.
 IMPOSSIBLE_ID = "MMOCHECK0000000000000000"
-"""An id that no payment has."""
 
+# The length to which the operator's texts are cut.
 TEXT_CHARACTERS_MAX = 500
-"""The length to which the operator's texts are cut."""
 
 _REFERENCE_CHARACTERS_MIN = 4
 _SHORT_KEY_BITS = 1024

@@ -17,16 +17,16 @@ from mmo_sansio.values.money import AMOUNT_MAX, Money, decimals_of, parse_number
 
 _GROUPED: Final = re.compile(r"-?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?", re.ASCII)
 
+# The last hours, at whose rate a float is spent in a forecast.
 FORECAST_WINDOW: Span = Span(6 * HOUR)
-"""The last hours, at whose rate a float is spent in a forecast."""
 
+# What was spent since a first balance that is newer than this counts as spent in this time: one
+# large pay-out is no rate.
 FORECAST_PERIOD_MIN: Span = Span(30 * MINUTE)
-"""What was spent since a first balance that is newer than this counts as spent in this time: one
-large pay-out is no rate."""
 
+# By how much a low float must exceed its thresholds until it is low no more, so that it does not
+# cross them again and again.
 RECOVERY_FACTOR = 1.25
-"""By how much a low float must exceed its thresholds until it is low no more, so that it does not
-cross them again and again."""
 
 
 @frozen

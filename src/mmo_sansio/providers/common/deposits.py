@@ -9,9 +9,9 @@ from mmo_sansio.messages.inputs import DepositAnswered, DepositNotified
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
 from mmo_sansio.values.model import Brand, DepositClaim, Method
 
+# How many of the last characters of a gatewayReference a payer sees as account reference where the
+# operator allows no more.
 REFERENCE_SUFFIX_CHARACTERS = 12
-"""How many of the last characters of a gatewayReference a payer sees as account reference where the
-operator allows no more."""
 
 DepositOwner = tuple[Brand, Method]
 

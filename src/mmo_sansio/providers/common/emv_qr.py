@@ -18,8 +18,9 @@ from mmo_sansio.values.money import CURRENCIES, Money
 
 NAME_CHARACTERS_MAX = 25
 CITY_CHARACTERS_MAX = 15
+
+# The longest bill number or reference label (objects 62.01 and 62.05).
 LABEL_CHARACTERS_MAX = 25
-"""The longest bill number or reference label (objects 62.01 and 62.05)."""
 
 AMOUNT_CHARACTERS_MAX = 13
 
@@ -153,6 +154,7 @@ def _to_ascii(text: str) -> str:
     )
 
 
+# How letters are spelled that Unicode does not take apart, as those of Akan, Ewe and Hausa.
 _SPELLINGS = str.maketrans(
     {
         **dict(
@@ -172,7 +174,6 @@ _SPELLINGS = str.maketrans(
         "þ": "th",
     }
 )
-"""How letters are spelled that Unicode does not take apart, as those of Akan, Ewe and Hausa."""
 
 _ANY_AMOUNT = Money(100, "KES")
 _ANY_REFERENCE = "0" * 26

@@ -73,20 +73,23 @@ class ExchangeFailed(Exception):
         self, reason: str, *, may_have_arrived: bool, sign_in_status: int | None = None
     ) -> None:
         super().__init__(reason)
+
+        # What went wrong, in words without secrets.
         self.reason = reason
-        """What went wrong, in words without secrets."""
+
+        # False only when it is certain that no byte of the request left (S6).
         self.may_have_arrived = may_have_arrived
-        """False only when it is certain that no byte of the request left (S6)."""
+
+        # The status of the response with which the provider gave no access token; None: it had
+        # another reason.
         self.sign_in_status = sign_in_status
-        """The status of the response with which the provider gave no access token; None: it had
-        another reason."""
 
 
+# How long a commit may be in flight, as a submission may.
 COMMIT_TIMEOUT = Span(30 * SECOND)
-"""How long a commit may be in flight, as a submission may."""
 
+# How long before its end a token is renewed, unless a tenth of its lifetime is less.
 TOKEN_RENEWAL_MARGIN = Span(60 * SECOND)
-"""How long before its end a token is renewed, unless a tenth of its lifetime is less."""
 
 
 @frozen
@@ -109,10 +112,12 @@ class SignInFailed(Exception):
 
     def __init__(self, reason: str, *, status: int | None = None) -> None:
         super().__init__(reason)
+
+        # What went wrong, in words without secrets.
         self.reason = reason
-        """What went wrong, in words without secrets."""
+
+        # The status of the provider's response.
         self.status = status
-        """The status of the provider's response."""
 
 
 SignIn: TypeAlias = Generator[HttpRequest, HttpResponse, AccessToken]
@@ -320,11 +325,10 @@ class VerifiesDeposits(Protocol):
         """Ask whether the deposit was made, to which account and of which amount."""
 
 
+# A conversation that lists what was received, with what can't be read of it; raises ExchangeFailed.
 DepositListing: TypeAlias = Generator[
     HttpRequest, HttpResponse, Sequence[DepositReport | UnmatchedNotified]
 ]
-"""A conversation that lists what was received, with what can't be read of it; raises
-ExchangeFailed."""
 
 
 @runtime_checkable

@@ -58,13 +58,13 @@ class ReversalOperation(ProviderOperation):
     """Whether the provider moves a part of a payment's money back."""
 
 
+# How long a pay-in is submitted again that its provider has certainly not received: no payer waits
+# longer.
 PAYIN_RESUBMISSION_PERIOD = Span(5 * MINUTE)
-"""How long a pay-in is submitted again that its provider has certainly not received: no payer waits
-longer."""
 
+# The same for money out: long enough for a "not found" that is final after an hour, while a
+# merchant prefers a failure to a pay-out on another day.
 PAYOUT_RESUBMISSION_PERIOD = Span(3 * HOUR)
-"""The same for money out: long enough for a "not found" that is final after an hour, while a
-merchant prefers a failure to a pay-out on another day."""
 
 
 def resubmission_ends_at(order: Order) -> Instant:

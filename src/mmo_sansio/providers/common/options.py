@@ -22,8 +22,9 @@ class OptionError(Exception):
     def __init__(self, key: str, problem: str, remedy: str) -> None:
         super().__init__(f"{key} {problem} {remedy}")
         self.key = key
+
+        # What is wrong, without the value.
         self.problem = problem
-        """What is wrong, without the value."""
         self.remedy = remedy
 
 

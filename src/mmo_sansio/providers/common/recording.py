@@ -21,16 +21,17 @@ from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.common.redaction import REDACTED, decode_base64, decode_percent
 
+# The beginning of what stands for an address of ours.
 HOOKS: Final = "https://hooks.invalid/hooks/"
-"""The beginning of what stands for an address of ours."""
 
+# The beginning of what stands for any other address, as of an operator's page for a payer: who has
+# that may see or pay the payment.
 PAGES: Final = "https://pages.invalid/"
-"""The beginning of what stands for any other address, as of an operator's page for a payer: who has
-that may see or pay the payment."""
 
+# What stands for a text that may name a person.
 TEXT: Final = "[text]"
-"""What stands for a text that may name a person."""
 
+# The fields whose values are kept; of all others only the names are.
 KEPT_HEADERS: Final = frozenset(
     (
         "accept",
@@ -43,13 +44,14 @@ KEPT_HEADERS: Final = frozenset(
         "x-target-environment",
     )
 )
-"""The fields whose values are kept; of all others only the names are."""
 
 
 def _names(text: str) -> list[str]:
     return text.split()
 
 
+# The members, without capitals and marks, whose codes, states, ids, amounts and times are kept in
+# every recording. A kind of provider may add its own.
 KEPT_MEMBERS: Final = frozenset(
     _names(
         """
@@ -72,9 +74,8 @@ KEPT_MEMBERS: Final = frozenset(
         """
     )
 )
-"""The members, without capitals and marks, whose codes, states, ids, amounts and times are kept in
-every recording. A kind of provider may add its own."""
 
+# The members whose names are kept, and whose values are not.
 _KNOWN_BESIDES: Final = frozenset(
     _names(
         """
@@ -85,7 +86,6 @@ _KNOWN_BESIDES: Final = frozenset(
         """
     )
 )
-"""The members whose names are kept, and whose values are not."""
 
 _SECRET_NAMES: Final = re.compile(r"password|credential|secret|token|pin$|.key$|hash|signature")
 _NUMBER_NAMES: Final = re.compile(r"^(msisdn|phone|phonenumber|partyid|partya|partyb)$")
@@ -96,11 +96,13 @@ _PERSON_NAMES: Final = re.compile(
 
 _PHONE: Final = re.compile(r"(?<![A-Za-z0-9])\+?[0-9]{7,}(?:\.0)?(?![A-Za-z0-9])", re.ASCII)
 _CODE: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,79}", re.ASCII)
+
+# An id by RFC 9562. One in forty begins or ends with digits only, and is no telephone number.
 _UUID: Final = re.compile(
     r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[1-8][0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}",
     re.ASCII,
 )
-"""An id by RFC 9562. One in forty begins or ends with digits only, and is no telephone number."""
+
 _NUMBER: Final = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,4})?", re.ASCII)
 _AMOUNT: Final = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,4})?", re.ASCII)
 _AMOUNT_NAMES: Final = re.compile(r"amount|balance|funds")

@@ -29,25 +29,25 @@ from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.payer_actions import EnterCode
 from mmo_sansio.values.reversals import Reversal
 
+# The replacement of a secret.
 REDACTED: Final = "[secret]"
-"""The replacement of a secret."""
 
 _REDACTED_OCTETS: Final = REDACTED.encode()
 
+# A secret of this length is removed wherever it appears. A shorter one, such as a PIN, may be part
+# of an amount: it is removed as a word only, and only from text for people.
 LONG_SECRET_CHARACTERS: Final = 8
-"""A secret of this length is removed wherever it appears. A shorter one, such as a PIN, may be part
-of an amount: it is removed as a word only, and only from text for people."""
 
+# How many access tokens are remembered: those in use, and some earlier ones.
 REMEMBERED_TOKENS_MAX: Final = 16
-"""How many access tokens are remembered: those in use, and some earlier ones."""
 
+# How many codes of payers are remembered: each is used once, and soon.
 REMEMBERED_CODES_MAX: Final = 64
-"""How many codes of payers are remembered: each is used once, and soon."""
 
 DEPTH_MAX: Final = 4
 
+# Fields of reports that hold an operator's own words.
 _FREE_TEXT: Final = frozenset({"native_code", "native_message", "reason", "content", "party_data"})
-"""Fields of reports that hold an operator's own words."""
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{11,}={0,2}", re.ASCII)
 _HEXADECIMAL: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){8,}", re.ASCII)
@@ -383,6 +383,8 @@ def _decode_escapes(run: str) -> bytes:
     return plain.replace("\\/", "/").encode("utf-8", "replace")
 
 
+# The forms of runs in which an operator may repeat a secret, each with the character without which
+# a run stands for itself.
 _ENCODINGS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], bytes]], ...]] = (
     ("", _BASE64, decode_base64),
     ("", _HEXADECIMAL, _decode_hexadecimal),
@@ -390,5 +392,3 @@ _ENCODINGS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], bytes]], ...
     ("&", _WORD, _decode_entities),
     ("\\", _WORD, _decode_escapes),
 )
-"""The forms of runs in which an operator may repeat a secret, each with the character without which
-a run stands for itself."""

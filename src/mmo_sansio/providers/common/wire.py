@@ -14,11 +14,13 @@ from mmo_sansio.values.strict_json import reject_constant, structure_error, uniq
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
+# The length to which the body of a notification is cut before it is stored.
 STORED_CHARACTERS_MAX: Final = 2_000
-"""The length to which the body of a notification is cut before it is stored."""
 
 TOKEN_LIFETIME_MAX: Final = Span(7 * DAY)
 
+# The members that the gateway's own operators fill with texts for people, and with people's names.
+# M-Pesa's results have names also as the `Value` beside a `Key` that ends in NAMED.
 FREE_TEXTS: Final = frozenset(
     (
         *("ResultDesc", "ResponseDescription", "CustomerMessage"),  # M-Pesa
@@ -27,8 +29,6 @@ FREE_TEXTS: Final = frozenset(
         *("message", "first_name", "last_name"),  # Airtel Money
     )
 )
-"""The members that the gateway's own operators fill with texts for people, and with people's names.
-M-Pesa's results have names also as the `Value` beside a `Key` that ends in NAMED."""
 
 NAMED: Final = "Name"
 _UNSTORABLE: Final = re.compile("[\\x00\\ud800-\\udfff]")

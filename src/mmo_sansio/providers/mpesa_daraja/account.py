@@ -19,14 +19,16 @@ from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn
 PRODUCTION_URL: Final = "https://api.safaricom.co.ke"
 PRODUCTION_HOSTS: Final = ("api.safaricom.co.ke",)
 PAYOUT_COMMANDS: Final = ("BusinessPayment", "SalaryPayment", "PromotionPayment")
+
+# Words that Daraja rejects in a callback address, in any case.
 FORBIDDEN_IN_URLS: Final = ("mpesa", "m-pesa", "safaricom", "exe", "cmd", "sql", "query")
-"""Words that Daraja rejects in a callback address, in any case."""
 
 CONFIRM: Final = "confirm"
 TRUST: Final = "trust"
+
+# What the options `deposits` and `results` may be: M-Pesa has to confirm what it has reported, or
+# it is trusted.
 TRUST_CHOICES: Final = (CONFIRM, TRUST)
-"""What the options `deposits` and `results` may be: M-Pesa has to confirm what it has reported, or
-it is trusted."""
 
 _SHORTCODE: Final = re.compile(r"[0-9]{5,7}", re.ASCII)
 

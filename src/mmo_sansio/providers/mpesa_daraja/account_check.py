@@ -46,9 +46,12 @@ from mmo_sansio.values.model import Type
 
 PASSWORD_LIFETIME: Final = timedelta(days=90)
 PASSWORD_WARNED_BEFORE: Final = timedelta(days=14)
-LOCKING_CODES: Final = frozenset({"2001", "8006"})
-"""Codes after which a further question may lock the API operator, or keep it locked."""
 
+# Codes after which a further question may lock the API operator, or keep it locked.
+LOCKING_CODES: Final = frozenset({"2001", "8006"})
+
+# The parts that results tell of, each with a role of its own. Their address is known to more people
+# than that of a question, so they raise the alarm and hold back what follows, and stop no question.
 RESULT_PARTS: Final[Mapping[MpesaCallbackKind, SubmissionPart]] = MappingProxyType(
     {
         MpesaCallbackKind.RESULT: SubmissionPart("payouts", (Type.PAYOUT,)),
@@ -56,18 +59,15 @@ RESULT_PARTS: Final[Mapping[MpesaCallbackKind, SubmissionPart]] = MappingProxyTy
         MpesaCallbackKind.REVERSAL_RESULT: SubmissionPart("reversals", holds_reversals=True),
     }
 )
-"""The parts that results tell of, each with a role of its own. Their address is known to more
-people than that of a question, so they raise the alarm and hold back what follows, and stop no
-question."""
 
+# The result code of a request that M-Pesa did not process because of its own load.
 OVERLOADED: Final = "26"
-"""The result code of a request that M-Pesa did not process because of its own load."""
 
+# The part that the question for a balance tells of.
 BALANCE: Final = "balance"
-"""The part that the question for a balance tells of."""
 
+# The part that a registration of the addresses for deposits tells of.
 C2B: Final = "c2b"
-"""The part that a registration of the addresses for deposits tells of."""
 
 _NO_BALANCE_ROLE: Final = (
     "The API operator lacks the role for Account Balance. The administrator of the shortcode adds "
@@ -198,6 +198,7 @@ def registered_finding(provider: str, version: int) -> AccountFinding:
     return AccountFinding(provider, C2B, AccountState.WORKS, f"v{version}", words)
 
 
+# The part of the account that is found to work or not, by the path of a submission.
 _SUBMISSION_PARTS: Final[Mapping[bytes, SubmissionPart]] = MappingProxyType(
     {
         b"/mpesa/stkpush/v1/processrequest": SubmissionPart("prompt_submissions", (Type.PAYIN,)),
@@ -206,7 +207,6 @@ _SUBMISSION_PARTS: Final[Mapping[bytes, SubmissionPart]] = MappingProxyType(
         b"/mpesa/reversal/v1/request": SubmissionPart("reversal_submissions", holds_reversals=True),
     }
 )
-"""The part of the account that is found to work or not, by the path of a submission."""
 
 
 def submission_finding(

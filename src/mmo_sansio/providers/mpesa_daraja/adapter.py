@@ -93,35 +93,38 @@ from mmo_sansio.values.model import (
 )
 from mmo_sansio.values.reversals import Reversal
 
+# The name of the account's one access token.
 SCOPE: Final = "daraja"
-"""The name of the account's one access token."""
 
+# The lifetime of an access token whose response has none.
 TOKEN_LIFETIME: Final = HOUR
-"""The lifetime of an access token whose response has none."""
 
+# The pages of one list that are read; that there are more is left to a person.
 PAGES_MAX: Final = 200
-"""The pages of one list that are read; that there are more is left to a person."""
 
 FOUND: Final = "1000"
 NOTHING_FOUND: Final = "1001"
-REGISTERED_CODES: Final = (FOUND, NOTHING_FOUND)
-"""What the same codes mean of a registration: it is done, now or before."""
 
+# What the same codes mean of a registration: it is done, now or before.
+REGISTERED_CODES: Final = (FOUND, NOTHING_FOUND)
+
+# A prompt is open for about a minute, and the query's rate is limited. A push whose response was
+# lost has no id to poll by until its callback has named it, so "not found" never proves that the
+# push was not received.
 _PROMPT: Final = ProviderOperation(
     is_idempotent=False,
     can_be_polled=True,
     not_found_is_final_after=None,
     poll_intervals=tuple(Span(n * SECOND) for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
 )
-"""A prompt is open for about a minute, and the query's rate is limited. A push whose response was
-lost has no id to poll by until its callback has named it, so "not found" never proves that the push
-was not received."""
 
+# The payer pays without a request of ours: only the confirmation reports it.
 _CONFIRMATION_ONLY: Final = ProviderOperation(
     is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
 )
-"""The payer pays without a request of ours: only the confirmation reports it."""
 
+# A pay-out carries our own id, and Daraja rejects a repeated id; a tax payout has only Daraja's id,
+# so one whose response was lost is polled only when its callback has named it.
 OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
     {
         DIRECT_PAYIN: _PROMPT,
@@ -142,8 +145,6 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
         PUSH: _CONFIRMATION_ONLY,
     }
 )
-"""A pay-out carries our own id, and Daraja rejects a repeated id; a tax payout has only Daraja's
-id, so one whose response was lost is polled only when its callback has named it."""
 
 
 NO_PRODUCT: Final = (

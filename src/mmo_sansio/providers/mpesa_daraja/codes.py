@@ -17,22 +17,23 @@ from mmo_sansio.values.clock import MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
 
 E = ErrorCode
+
+# The result code of a completed payment, and of an accepted request.
 SUCCESS = "0"
-"""The result code of a completed payment, and of an accepted request."""
 
+# Result codes of a push that has no result yet.
 PAYIN_PENDING_CODES = frozenset({"4999"})
-"""Result codes of a push that has no result yet."""
 
+# Result codes of a poll for a transaction that Daraja does not know.
 NOT_FOUND_CODES = frozenset({"2032", "SFC_IC0003"})
-"""Result codes of a poll for a transaction that Daraja does not know."""
 
+# Result codes of a request that Daraja refused because of our shortcode, its API operator, or the
+# operator's password or role: no transaction exists.
 ACCOUNT_REFUSED_CODES = frozenset({"11", "20", "21", "2001", "2006", "2028", "8006"})
-"""Result codes of a request that Daraja refused because of our shortcode, its API operator, or the
-operator's password or role: no transaction exists."""
 
+# How long after the beginning of a submission its refusal ends it, when the question about it is
+# refused or finds nothing: earlier the question could miss the transaction.
 REFUSAL_FINAL_AFTER: Final = Span(2 * MINUTE)
-"""How long after the beginning of a submission its refusal ends it, when the question about it is
-refused or finds nothing: earlier the question could miss the transaction."""
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_.]{1,30}", re.ASCII)
 
@@ -49,6 +50,7 @@ class MpesaErrorMapping:
     payout: ErrorCode = E.TRANSACTION_DECLINED
 
 
+# The meaning of each result code; the operator's page in the docs describes each.
 RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
     {
         "1": MpesaErrorMapping(E.USER_INSUFFICIENT_FUNDS, E.MERCHANT_INSUFFICIENT_FUNDS),
@@ -78,7 +80,6 @@ RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
         "SFC_IC0003": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.USER_NOT_FOUND),
     }
 )
-"""The meaning of each result code; the operator's page in the docs describes each."""
 
 
 def find_error_mapping(code: str) -> MpesaErrorMapping:
@@ -86,9 +87,9 @@ def find_error_mapping(code: str) -> MpesaErrorMapping:
     return RESULT_CODES.get(code, MpesaErrorMapping())
 
 
+# How long after its submission a payer can certainly not answer a prompt any more: it is open for
+# about a minute.
 PROMPT_LIFETIME = Span(3 * MINUTE)
-"""How long after its submission a payer can certainly not answer a prompt any more: it is open for
-about a minute."""
 
 
 def failure_of_prompt(code: str, *, age: Span) -> ErrorCode | None:
@@ -133,6 +134,8 @@ class MpesaErrorRule:
     meaning: ErrorCode | MpesaSubmissionState
 
 
+# The fields of a submission that follow from the account: Daraja would refuse each payment for
+# them.
 OWN_FIELDS: Final = (
     "shortcode",
     "initiator",
@@ -145,9 +148,8 @@ OWN_FIELDS: Final = (
     "transactiontype",
     "commandid",
 )
-"""The fields of a submission that follow from the account: Daraja would refuse each payment for
-them."""
 
+# The first match counts. Rejections because of the access token or of rate limits move no money.
 ERROR_RULES: tuple[MpesaErrorRule, ...] = (
     MpesaErrorRule("400.002.02", "phonenumber", E.USER_NOT_FOUND),
     MpesaErrorRule("400.002.02", "partyb", E.USER_NOT_FOUND),
@@ -168,11 +170,9 @@ ERROR_RULES: tuple[MpesaErrorRule, ...] = (
     MpesaErrorRule("500.003.02", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("500.003.03", "", MpesaSubmissionState.NOT_ACCEPTED),
 )
-"""The first match counts. Rejections because of the access token or of rate limits move no money.
-"""
 
+# The `errorCode`s of an access token that is no longer valid, whatever the HTTP status.
 TOKEN_ERROR_CODES = frozenset({"400.003.01", "401.002.01", "404.001.03"})
-"""The `errorCode`s of an access token that is no longer valid, whatever the HTTP status."""
 
 
 def lacks_product(code: str, message: str) -> bool:
@@ -209,6 +209,7 @@ def interpret_error(
             return MpesaSubmissionState.UNKNOWN
 
 
+# Final states of a transaction, in lower case, without any money moved.
 TRANSACTION_FAILURES: Mapping[str, ErrorCode] = MappingProxyType(
     {
         "cancelled": E.TRANSACTION_DECLINED,
@@ -217,7 +218,6 @@ TRANSACTION_FAILURES: Mapping[str, ErrorCode] = MappingProxyType(
         "expired": E.PROVIDER_TIMEOUT,
     }
 )
-"""Final states of a transaction, in lower case, without any money moved."""
 
+# The state of a transaction whose money has moved. All other states are not final.
 TRANSACTION_COMPLETED = "completed"
-"""The state of a transaction whose money has moved. All other states are not final."""

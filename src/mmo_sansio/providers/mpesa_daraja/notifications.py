@@ -340,8 +340,8 @@ def _json(status: int, document: dict[str, object] | dict[str, str]) -> HttpResp
     return HttpResponse(status, JSON_HEADERS, to_json(document))
 
 
+# The members of a stored hint that are read.
 _NAMES: Final = ("id", "code", "receipt", "refused")
-"""The members of a stored hint that are read."""
 
 
 @frozen

@@ -31,8 +31,9 @@ from mmo_sansio.values.money import Money
 TEST_NUMBER: Final = "+254708374149"
 LEAST_PAYIN: Final = Money(1_00, "KES")
 LEAST_PAYOUT: Final = Money(10_00, "KES")
+
+# Less than M-Pesa pays out.
 TOO_LITTLE: Final = Money(1_00, "KES")
-"""Less than M-Pesa pays out."""
 
 UNKNOWN_PROMPT: Final = "ws_CO_000000000000000000000000"
 

@@ -21,26 +21,27 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order, Transaction
 from mmo_sansio.values.reversals import Reversal
 
+# The Kenya Revenue Authority.
 TAX_AUTHORITY_SHORTCODE = 572572
-"""The Kenya Revenue Authority."""
 
 IMPOSSIBLE_RECEIPT = "AAA0000000"
+
+# Ids that no transaction has.
 IMPOSSIBLE_CHECKOUT = "ws_CO_000000000000000000000000000000"
-"""Ids that no transaction has."""
 
+# The length limit of an AccountReference.
 ACCOUNT_REFERENCE_CHARACTERS: Final = 12
-"""The length limit of an AccountReference."""
 
+# The versions of the product C2B, in the order in which they are tried: an app has one of them.
 C2B_VERSIONS: Final = (2, 1)
-"""The versions of the product C2B, in the order in which they are tried: an app has one of
-them."""
 
+# The identifier type of a shortcode.
 _ORGANISATION = "4"
-"""The identifier type of a shortcode."""
 
 _STATUS: Final = ("/mpesa/transactionstatus/v1/query", "TransactionStatusQuery")
+
+# Path and command of a question.
 _BALANCE: Final = ("/mpesa/accountbalance/v1/query", "AccountBalance")
-"""Path and command of a question."""
 
 _PAYMENT_REGISTRATION: Final = re.compile(r"[A-Za-z0-9]{1,20}", re.ASCII)
 

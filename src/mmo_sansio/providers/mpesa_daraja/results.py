@@ -22,11 +22,11 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
 from mmo_sansio.values.model import Party
 from mmo_sansio.values.money import Money
 
+# The end of a TransactionID that stands for none.
 DUMMY_RECEIPT_ENDING: Final = "0000000"
-"""The end of a TransactionID that stands for none."""
 
+# M-Pesa's receipts have ten letters and digits; the identifier in a validation may be another.
 RECEIPT: Final = re.compile(r"[A-Za-z0-9_]{1,30}", re.ASCII)
-"""M-Pesa's receipts have ten letters and digits; the identifier in a validation may be another."""
 
 
 @frozen

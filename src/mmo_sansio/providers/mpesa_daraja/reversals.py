@@ -44,6 +44,8 @@ _STATE_NOT_ALLOWED: Final = "The shortcode is not active."
 
 _LACKS_FUNDS: Final = "1"
 
+# Why M-Pesa does not give the money back, by the code of the result: all that its page on reversals
+# has.
 REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         _LACKS_FUNDS: "The shortcode does not hold enough money.",
@@ -57,8 +59,6 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
         "R000002": "M-Pesa knows no such payment, or not of this amount.",
     }
 )
-"""Why M-Pesa does not give the money back, by the code of the result: all that its page on
-reversals has."""
 
 
 def submit(

@@ -16,14 +16,16 @@ from mmo_sansio.providers.common.options import OptionError, Options
 SANDBOX_MARKET: Final = "sandbox"
 SANDBOX_URL: Final = "https://sandbox.momodeveloper.mtn.com"
 PRODUCTION_URL: Final = "https://proxy.momoapi.mtn.com"
+
+# Some countries have a host of their own; the last is that of the second platform.
 PRODUCTION_HOSTS: Final = (
     "proxy.momoapi.mtn.com",
     "proxy.momoapi.mtn.co.??",
     "proxy.momoapi.mtn.??",
     "momoapi.momo.africa",
 )
-"""Some countries have a host of their own; the last is that of the second platform."""
 
+# The currency of each target environment; one application calls Ivory Coast `mtnci`.
 MARKETS: Final[Mapping[str, str]] = MappingProxyType(
     {
         SANDBOX_MARKET: "EUR",
@@ -44,16 +46,16 @@ MARKETS: Final[Mapping[str, str]] = MappingProxyType(
         "mtnzambia": "ZMW",
     }
 )
-"""The currency of each target environment; one application calls Ivory Coast `mtnci`."""
 
 PAYER_MESSAGE: Final = "Payment"
-MESSAGE_CHARACTERS_MAX: Final = 128
-"""The operator's documentation says 128 in one place and 160 in another."""
 
+# The operator's documentation says 128 in one place and 160 in another.
+MESSAGE_CHARACTERS_MAX: Final = 128
+
+# The operator rejects every payment whose message has one: its page on common errors names the
+# apostrophe, a client has reported the ampersand (sparkplug/momoapi-node#84), and XML reserves the
+# others of their kind (unverified).
 _REFUSED_CHARACTERS = re.compile(r"""[&'<>"\x00-\x1f\x7f]""")
-"""The operator rejects every payment whose message has one: its page on common errors names the
-apostrophe, a client has reported the ampersand (sparkplug/momoapi-node#84), and XML reserves the
-others of their kind (unverified)."""
 
 _TARGET_ENVIRONMENT = re.compile(r"[a-z]{1,40}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)

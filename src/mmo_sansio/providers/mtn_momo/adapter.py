@@ -79,9 +79,10 @@ from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.payees import PayeeReport, PayeeUnanswered, PayeeUnknown
 from mmo_sansio.values.reversals import Reversal
 
+# The lifetime of a token whose response has none.
 TOKEN_LIFETIME = HOUR
-"""The lifetime of a token whose response has none."""
 
+# The polls are frequent while the payer may approve, five minutes and a little longer; then rare.
 POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(10 * SECOND),
     Span(10 * SECOND),
@@ -91,16 +92,14 @@ POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(15 * MINUTE),
     HOUR,
 )
-"""The polls are frequent while the payer may approve, five minutes and a little longer; then
-rare."""
 
+# A submission may be accepted before it can be found. This is longer than any request may take.
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
-"""A submission may be accepted before it can be found. This is longer than any request may take."""
 
+# For how long the operator must have known nothing of a payment that it had accepted, until the
+# payment fails. Its page on common errors says of this answer that the debit or transfer is
+# unsuccessful.
 NOT_FOUND_FAILS_AFTER: Final[Span] = DAY
-"""For how long the operator must have known nothing of a payment that it had accepted, until the
-payment fails. Its page on common errors says of this answer that the debit or transfer is
-unsuccessful."""
 
 _OPERATION = ProviderOperation(
     is_idempotent=True,
@@ -109,23 +108,23 @@ _OPERATION = ProviderOperation(
     poll_intervals=POLL_INTERVALS,
 )
 
+# The operations of Collection; a web pay-in is a direct one that began on the gateway's own page.
 PAYINS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _OPERATION)
 )
-"""The operations of Collection; a web pay-in is a direct one that began on the gateway's own
-page."""
 
+# The operations of Disbursement.
 PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     {DIRECT_PAYOUT: _OPERATION}
 )
-"""The operations of Disbursement."""
 
 BALANCE_PATH: Final = "account/balance"
 
+# An X-Reference-Id that no payment has.
 IMPOSSIBLE_ID: Final = "00000000-0000-4000-8000-000000000000"
-"""An X-Reference-Id that no payment has."""
 
 
+# The part of the account that is found to work or not, by the path of a submission.
 _SUBMISSION_PARTS: Final[Mapping[str, SubmissionPart]] = MappingProxyType(
     {
         "collection/v1_0/requesttopay": SubmissionPart("collection_submissions", (Type.PAYIN,)),
@@ -133,7 +132,6 @@ _SUBMISSION_PARTS: Final[Mapping[str, SubmissionPart]] = MappingProxyType(
         "disbursement/v1_0/refund": SubmissionPart("refund_submissions", holds_reversals=True),
     }
 )
-"""The part of the account that is found to work or not, by the path of a submission."""
 
 
 @frozen
@@ -456,8 +454,8 @@ def reference_id(gateway_reference: str) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
+# A gatewayReference, or the id of a reversal of the payment.
 _REFERENCE = re.compile(r"(?P<payment>[0-9A-HJKMNP-TV-Z]{26})(-[1-9][0-9]{0,5})?", re.ASCII)
-"""A gatewayReference, or the id of a reversal of the payment."""
 
 
 def parse_notification(

@@ -28,6 +28,7 @@ def _same_both_ways(code: ErrorCode) -> MtnErrorMapping:
 _MISCONFIGURED = _same_both_ways(ErrorCode.MERCHANT_MISCONFIGURED)
 _DECLINED = ErrorCode.TRANSACTION_DECLINED
 
+# The meaning of the operator's codes; any other is `transaction_declined`.
 REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
     {
         "NOT_ENOUGH_FUNDS": MtnErrorMapping(
@@ -67,35 +68,35 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
         "SERVICE_UNAVAILABLE": _same_both_ways(ErrorCode.PROVIDER_UNAVAILABLE),
     }
 )
-"""The meaning of the operator's codes; any other is `transaction_declined`."""
 
+# The status of a payment that was paid.
 SUCCESSFUL: Final = "SUCCESSFUL"
-"""The status of a payment that was paid."""
 
+# Reasons of a payment that is still pending, whatever its status.
 PENDING_REASONS: Final = frozenset(
     {"PENDING", "ONGOING", "PAYER_ONGOING", "DELAYED", "PAYER_DELAYED", "PAYEE_DELAYED"}
 )
-"""Reasons of a payment that is still pending, whatever its status."""
 
+# Statuses of a payment that MTN has, and that has no result yet. The sandbox answered CREATED about
+# 46733123454 (September 2026).
 PENDING_STATUSES: Final = PENDING_REASONS | {"CREATED"}
-"""Statuses of a payment that MTN has, and that has no result yet. The sandbox answered CREATED
-about 46733123454 (September 2026)."""
 
+# The X-Reference-Id was used before: the operator has the submission.
 ALREADY_EXISTS: Final = "RESOURCE_ALREADY_EXIST"
-"""The X-Reference-Id was used before: the operator has the submission."""
 
 RESOURCE_NOT_FOUND: Final = "RESOURCE_NOT_FOUND"
+
+# The code in a 404 to a poll: no such X-Reference-Id. A 404 without it proves nothing.
 NOT_FOUND_CODES: Final = frozenset({RESOURCE_NOT_FOUND, "TRANSACTION_NOT_FOUND"})
-"""The code in a 404 to a poll: no such X-Reference-Id. A 404 without it proves nothing."""
 
+# The codes in a 404 to a question for the name behind a number.
 UNKNOWN_HOLDER: Final = frozenset({RESOURCE_NOT_FOUND, "PAYEE_NOT_FOUND", "PAYER_NOT_FOUND"})
-"""The codes in a 404 to a question for the name behind a number."""
 
+# Codes in a 5xx to a submission, which may have been accepted.
 INCONCLUSIVE_REASONS: Final = frozenset({"INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"})
-"""Codes in a 5xx to a submission, which may have been accepted."""
 
+# Codes of what every submission of the account would meet.
 ACCOUNT_REFUSALS: Final = frozenset({"NOT_ALLOWED_TARGET_ENVIRONMENT", "INVALID_CALLBACK_URL_HOST"})
-"""Codes of what every submission of the account would meet."""
 
 
 def refuses_account(status: int, code: str | None) -> bool:

@@ -26,6 +26,7 @@ from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Type
 
+# Nobody has to approve a refund, so its result comes soon or late.
 REFUND: Final = ReversalOperation(
     is_idempotent=True,
     can_be_polled=True,
@@ -33,8 +34,9 @@ REFUND: Final = ReversalOperation(
     poll_intervals=(*(Span(seconds * SECOND) for seconds in (10, 20, 30, 60, 300, 900)), HOUR),
     can_be_partial=True,
 )
-"""Nobody has to approve a refund, so its result comes soon or late."""
 
+# Why MTN does not give the money back, by the codes that have another meaning there than for a
+# pay-out.
 REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "TRANSACTION_NOT_FOUND": "MTN knows no such payment that was paid.",
@@ -43,8 +45,6 @@ REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
         "or too old.",
     }
 )
-"""Why MTN does not give the money back, by the codes that have another meaning there than for a
-pay-out."""
 
 
 def submit(

@@ -24,10 +24,12 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.money import to_money
 
+# Any number that the sandbox's list does not name pays, and is paid.
 PAYS: Final = "+46733123999"
-"""Any number that the sandbox's list does not name pays, and is paid."""
+
 DECLINES: Final = "+46733123451"
 
+# The country of each target environment. The sandbox has none: it takes Swedish numbers.
 COUNTRIES: Final[Mapping[str, str]] = MappingProxyType(
     {
         SANDBOX_MARKET: "UG",
@@ -48,7 +50,6 @@ COUNTRIES: Final[Mapping[str, str]] = MappingProxyType(
         "mtnzambia": "ZM",
     }
 )
-"""The country of each target environment. The sandbox has none: it takes Swedish numbers."""
 
 _PAGE: Final = "providers/mtn_momo.md"
 _RESULTS: Final = f"{_PAGE}#what-to-expect"

@@ -57,16 +57,16 @@ from mmo_sansio.values.money import decimals_of
 from mmo_sansio.values.payees import PayeeUnanswered, PayeeUnknown
 from mmo_sansio.values.reversals import Reversal
 
+# The recipient of the sandbox's QR codes, unless its options name another.
 DEFAULT_QR_MERCHANT = QrMerchant(
     account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")),
     name="Demo Shop",
     city="Nairobi",
     country="KE",
 )
-"""The recipient of the sandbox's QR codes, unless its options name another."""
 
+# 2 s, then twice as long each time, up to an hour.
 POLL_INTERVALS: Sequence[Span] = (*(Span(2 * SECOND << doubled) for doubled in range(11)), HOUR)
-"""2 s, then twice as long each time, up to an hour."""
 
 
 _OPERATION = ProviderOperation(
@@ -76,12 +76,12 @@ _OPERATION = ProviderOperation(
     poll_intervals=POLL_INTERVALS,
 )
 
+# The operator simulates every operation in the same way.
 OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
     dict.fromkeys(
         (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _OPERATION
     )
 )
-"""The operator simulates every operation in the same way."""
 
 REVERSAL = ReversalOperation(
     is_idempotent=False,

@@ -14,11 +14,11 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, Type
 from mmo_sansio.values.money import decimals_of
 
+# How long the sandbox takes for a payment, unless its scenario says otherwise.
 DEFAULT_DELAY = Span(200 * clock.MILLISECOND)
-"""How long the sandbox takes for a payment, unless its scenario says otherwise."""
 
+# The sandbox's fee in percent of a payment, rounded half up, at least one minor unit.
 FEE_PERCENT = 1
-"""The sandbox's fee in percent of a payment, rounded half up, at least one minor unit."""
 
 
 class DelayOrigin(StrEnum):
@@ -73,6 +73,7 @@ def _failure(name: str, digits: str, code: ErrorCode) -> Scenario:
 
 SUCCESS = Scenario("success", None, "succeeds after 0.2 s, with a fee of 1 %")
 
+# The table of the sandbox, row for row.
 SCENARIOS: tuple[Scenario, ...] = (
     _failure("insufficient_funds", "101", ErrorCode.USER_INSUFFICIENT_FUNDS),
     _failure("timeout", "102", ErrorCode.USER_TIMEOUT),
@@ -139,18 +140,18 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     SUCCESS,
 )
-"""The table of the sandbox, row for row."""
 
+# The names that the header may have; any other is rejected with the request.
 SCENARIOS_BY_NAME: Mapping[str, Scenario] = MappingProxyType(
     {scenario.name: scenario for scenario in SCENARIOS}
 )
-"""The names that the header may have; any other is rejected with the request."""
 
 SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
     {scenario.digits: scenario for scenario in SCENARIOS if scenario.digits is not None}
 )
 
 
+# What happens in each scenario and which number selects it, by its name; `code` is marked.
 SCENARIO_TEXTS: Mapping[str, str] = MappingProxyType(
     {
         scenario.name: f"{scenario.description} (a number that ends in {scenario.digits})"
@@ -159,8 +160,8 @@ SCENARIO_TEXTS: Mapping[str, str] = MappingProxyType(
         for scenario in SCENARIOS
     }
 )
-"""What happens in each scenario and which number selects it, by its name; `code` is marked."""
 
+# The error codes that no scenario ends with, each with the way to see it.
 NOT_PLAYED: Mapping[ErrorCode, str] = MappingProxyType(
     {
         ErrorCode.PAYMENT_STOPPED: "no provider reports it: stop the payments of the demo "
@@ -168,11 +169,9 @@ NOT_PLAYED: Mapping[ErrorCode, str] = MappingProxyType(
         " `mmo brands disable demo --hold` while one of them waits to be submitted"
     }
 )
-"""The error codes that no scenario ends with, each with the way to see it."""
 
+# The currencies in which the operator takes no fraction of a unit, as M-Pesa takes whole shillings.
 WHOLE_UNIT_CURRENCIES = frozenset({"KES"})
-"""The currencies in which the operator takes no fraction of a unit, as M-Pesa takes whole
-shillings."""
 
 
 def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:

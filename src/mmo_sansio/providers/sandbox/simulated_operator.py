@@ -33,11 +33,11 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Type
 from mmo_sansio.values.money import Money, decimals_of, percentage_of
 
+# Finished payments that are remembered; earlier ones are unknown to it.
 FINISHED_PAYMENTS_MAX = 10_000
-"""Finished payments that are remembered; earlier ones are unknown to it."""
 
+# What our account has in each currency at first, in whole units.
 OPENING_BALANCE = 10_000_000
-"""What our account has in each currency at first, in whole units."""
 
 _PAYMENTS_TARGET = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode()
 _BALANCES_TARGET = f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode()
@@ -412,5 +412,5 @@ def _json_response(status: int, document: dict[str, Any]) -> HttpResponse:
     return HttpResponse(status, JSON_HEADERS, to_json(document))
 
 
+# Whose account is behind any number, unless its digits say otherwise.
 SUBSCRIBER = "Jane Doe"
-"""Whose account is behind any number, unless its digits say otherwise."""

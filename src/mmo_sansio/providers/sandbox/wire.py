@@ -24,15 +24,16 @@ from attrs import frozen
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
 
+# The operator's address; the name is reserved and never resolves (RFC 6761 section 6.4).
 ORIGIN = "https://sandbox.invalid"
-"""The operator's address; the name is reserved and never resolves (RFC 6761 section 6.4)."""
 
 PAYMENTS_PATH = "/payments"
 BALANCES_PATH = "/balances"
 REVERSALS_PATH = "/reversals"
 SUBSCRIBERS_PATH = "/subscribers"
+
+# The target of the operator's notifications.
 WEBHOOK_TARGET = b"/hooks/sandbox"
-"""The target of the operator's notifications."""
 
 
 @frozen
@@ -43,6 +44,7 @@ class NativeError:
     message: str
 
 
+# The operator's codes for error codes that have another name there.
 NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
     {
         ErrorCode.USER_INSUFFICIENT_FUNDS: NativeError("SBX-101", "Balance too low"),
@@ -64,7 +66,6 @@ NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
         ErrorCode.TRANSACTION_DECLINED: NativeError("SBX-116", "Declined"),
     }
 )
-"""The operator's codes for error codes that have another name there."""
 
 ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
     {native.code: code for code, native in NATIVE_ERRORS.items()}

@@ -12,26 +12,27 @@ from mmo_sansio.values.money import AmountError, Money, parse_number, to_money
 from mmo_simulators.common.simulator import account_row
 
 COLLECTION: Final = "collection"
+
+# The merchant's own wallets: pay-ins fill the first, pay-outs are taken from the second.
 DISBURSEMENT: Final = "disbursement"
-"""The merchant's own wallets: pay-ins fill the first, pay-outs are taken from the second."""
 
+# The beginning of each product's codes.
 CODE_PREFIXES: Final[Mapping[str, str]] = {COLLECTION: "DP008000010", DISBURSEMENT: "DP009000010"}
-"""The beginning of each product's codes."""
 
+# How codes end, with the same meaning in both products.
 AMBIGUOUS, SUCCESS, IN_PROCESS, LACKS_FUNDS, EXPIRED = "00", "01", "06", "07", "29"
-"""How codes end, with the same meaning in both products."""
 
+# How codes of collections end.
 REFUSED, NOT_FOUND = "08", "25"
-"""How codes of collections end."""
 
 
+# The short family of codes of collections, by how the other family's codes end; its `013` stands
+# for any other refusal.
 SHORT_CODES: Final[Mapping[str, str]] = {
     SUCCESS: "DP008001001",
     "02": "DP008001023",
     LACKS_FUNDS: "DP008001021",
 }
-"""The short family of codes of collections, by how the other family's codes end; its `013` stands
-for any other refusal."""
 
 SHORT_REFUSED: Final = "DP008001013"
 

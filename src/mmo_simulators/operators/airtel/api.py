@@ -69,11 +69,11 @@ from mmo_simulators.operators.airtel.responses import (
     user_response,
 )
 
+# The length of the operator's key.
 KEY_BITS: Final = 2048
-"""The length of the operator's key."""
 
+# How long a person takes to answer a prompt.
 PROMPT_ANSWER_DELAY = Span(2 * SECOND)
-"""How long a person takes to answer a prompt."""
 
 PaymentQueue: TypeAlias = DueQueue[SimulatedAirtelPayment]
 
@@ -372,6 +372,7 @@ def _enquiry_of(kind: str) -> AirtelHandler:
     return lambda simulator, call: simulator._enquire(kind, call)
 
 
+# All that is offered; a path may end in a slash.
 ROUTES: Final[tuple[SimulatedRoute[AirtelHandler], ...]] = (
     SimulatedRoute("token", "POST", "/auth/oauth2/token", AirtelSimulator._issue_token),
     SimulatedRoute("key", "GET", "/v1/rsa/encryption-keys", AirtelSimulator._encryption_key),
@@ -392,7 +393,6 @@ ROUTES: Final[tuple[SimulatedRoute[AirtelHandler], ...]] = (
     SimulatedRoute("balance", "GET", "/standard/v2/users/balance", AirtelSimulator._balance),
     SimulatedRoute("user", "GET", "/standard/v1/users/{msisdn}", AirtelSimulator._user),
 )
-"""All that is offered; a path may end in a slash."""
 
 
 def open_airtel(

@@ -33,15 +33,16 @@ from mmo_simulators.common.faults import RequestRejected
 from mmo_simulators.common.messages import json_response
 from mmo_simulators.operators.airtel.accounts import CODE_PREFIXES
 
+# The simulator's own reading of the paddings, so that it finds a gateway that pads wrongly.
 _PADDINGS: Final[Mapping[RsaPadding, AsymmetricPadding]] = {
     RsaPadding.OAEP_SHA256: OAEP(MGF1(SHA256()), SHA256(), None),
     RsaPadding.OAEP_SHA256_MGF1_SHA1: OAEP(MGF1(SHA1()), SHA256(), None),
     RsaPadding.OAEP_SHA1: OAEP(MGF1(SHA1()), SHA1(), None),
     RsaPadding.PKCS1V15: PKCS1v15(),
 }
-"""The simulator's own reading of the paddings, so that it finds a gateway that pads wrongly."""
+
+# All paddings, that of PKCS#1 v1.5 last: its decryption may return anything instead of failing.
 ANY_PADDING: Final = tuple(_PADDINGS)
-"""All paddings, that of PKCS#1 v1.5 last: its decryption may return anything instead of failing."""
 
 _SHORT_KEY_BITS = 1024
 _SIGNED_PATHS: Final = ("/merchant/v2/payments", "/standard/v3/disbursements")

@@ -12,24 +12,25 @@ from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.money import Money
 from mmo_simulators.common.simulator import account_row, payment_row
 
+# Daraja's published passkey for the paybill 174379.
 SANDBOX_PASSKEY: Final = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
-"""Daraja's published passkey for the paybill 174379."""
 
 TAX_AUTHORITY: Final = "572572"
 CUSTOMER_BALANCE_MAX_MINOR: Final = 500_000_00
 PAYOUT_MIN, PAYOUT_MAX = 10, 250_000
 
+# The result code of what an API operator initiates, by the state of its password.
 OPERATOR_STATE_CODES: Final[Mapping[str, str | None]] = {
     "active": None,
     "expired": "2001",
     "locked": "8006",
 }
-"""The result code of what an API operator initiates, by the state of its password."""
 
+# How long the person at a phone takes to enter the PIN.
 PIN_ENTRY_DELAY: Final = Span(2 * SECOND)
-"""How long the person at a phone takes to enter the PIN."""
+
+# How long a prompt waits for a person who does nothing.
 PROMPT_TIMEOUT: Final = Span(60 * SECOND)
-"""How long a prompt waits for a person who does nothing."""
 
 
 @define
@@ -258,8 +259,8 @@ class SimulatedMpesaAccounts:
         }
 
 
+# The kinds of payments that the book shows with the payee's account.
 _PAID_OUT: Final = ("b2c", "b2b", "reversal")
-"""The kinds of payments that the book shows with the payee's account."""
 
 _SETTABLE_FIELDS: Final = frozenset(
     attribute.name for attribute in fields(SimulatedMpesaAccount)

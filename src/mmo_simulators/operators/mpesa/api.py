@@ -50,8 +50,9 @@ from mmo_simulators.operators.mpesa.request_checks import (
 from mmo_simulators.operators.mpesa.schedule import MpesaSchedule, callback_delays
 
 TOKEN_LIFETIME_S: Final = 3599
+
+# How long Pull Transactions lists a payment.
 PULL_KEPT_FOR: Final = Span(48 * HOUR)
-"""How long Pull Transactions lists a payment."""
 
 
 @define(eq=False)
@@ -351,6 +352,7 @@ OperationHandler: TypeAlias = Callable[
     [MpesaSimulator, dict[str, str], tuple[Fault, ...], Instant], HttpResponse
 ]
 
+# By operation.
 _OPERATION_HANDLERS: Final[Mapping[str, OperationHandler]] = {
     "stk_push": MpesaSimulator._stk_push,
     "stk_query": MpesaSimulator._stk_query,
@@ -360,4 +362,3 @@ _OPERATION_HANDLERS: Final[Mapping[str, OperationHandler]] = {
     "pull_register": MpesaSimulator._register_pull,
     "pull_query": MpesaSimulator._query_pull,
 }
-"""By operation."""

@@ -67,6 +67,7 @@ _PAYOUT: Mapping[str, FieldCheck] = {
     "Occassion?": _matches("(?s).{0,100}"),
 }
 
+# A name with a question mark may be left out.
 _FORMS: Final[Mapping[str, Mapping[str, FieldCheck]]] = {
     "stk_push": {
         "BusinessShortCode": _shortcode,
@@ -169,7 +170,6 @@ _FORMS: Final[Mapping[str, Mapping[str, FieldCheck]]] = {
         "BillRefNumber?": _matches("(?s).{0,20}"),
     },
 }
-"""A name with a question mark may be left out."""
 
 
 @frozen
@@ -185,6 +185,7 @@ class Endpoint:
     """The version of its product, where an app has one of several; 0: there is one only."""
 
 
+# By path.
 ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "/oauth/v1/generate": Endpoint("token", method="GET"),
     "/mpesa/stkpush/v1/processrequest": Endpoint("stk_push", "stk_push"),
@@ -204,7 +205,6 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "/pulltransactions/v1/register": Endpoint("pull_register", "pull_register"),
     "/pulltransactions/v1/query": Endpoint("pull_query", "pull_query"),
 }
-"""By path."""
 
 
 def check_form(name_of_form: str, document: Mapping[str, Any]) -> dict[str, str]:

@@ -209,6 +209,7 @@ InitiatedHandler: TypeAlias = Callable[
     [InitiatedRequests, Form, Sequence[Fault], Instant], HttpResponse
 ]
 
+# By operation.
 INITIATED_HANDLERS: Final[Mapping[str, InitiatedHandler]] = {
     "b2c": InitiatedRequests.pay_customer,
     "b2b": InitiatedRequests.pay_organisation,
@@ -217,4 +218,3 @@ INITIATED_HANDLERS: Final[Mapping[str, InitiatedHandler]] = {
     "status": InitiatedRequests.query_status,
     "balance": InitiatedRequests.query_balance,
 }
-"""By operation."""

@@ -17,8 +17,9 @@ QUIET_ZONE_MODULES: Final = 4
 SIZE_MAX_PIXELS: Final = 1000
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+
+# The identifier in template 28 of Kenya's QR standard.
 _SCHEME: Final = "ke.go.qr"
-"""The identifier in template 28 of Kenya's QR standard."""
 
 
 def qr_payload(form: Mapping[str, str]) -> str:

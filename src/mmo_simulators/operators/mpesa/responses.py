@@ -15,14 +15,14 @@ from mmo_simulators.common.messages import JSON_HEADERS, parse_json_object
 from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaPayment
 from mmo_simulators.operators.mpesa.result_bodies import describe_result
 
+# What a query says of a result that a callback words otherwise; the exact words are made up.
 QUERY_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "1032": "Request canceled by user.",
     "1037": "No response from user.",
 }
-"""What a query says of a result that a callback words otherwise; the exact words are made up."""
 
+# The payments on one page of Pull Transactions; how many Daraja's has is not published.
 PULL_PAGE_ROWS: Final = 50
-"""The payments on one page of Pull Transactions; how many Daraja's has is not published."""
 
 
 def callback_request(url: str, document: Mapping[str, Any]) -> HttpRequest:

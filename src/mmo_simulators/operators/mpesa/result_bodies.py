@@ -13,6 +13,7 @@ from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccounts, Simu
 
 Parameters: TypeAlias = list[dict[str, Any]]
 
+# By result code.
 RESULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "0": "The service request is processed successfully.",
     "1": "The balance is insufficient for the transaction.",
@@ -32,26 +33,26 @@ RESULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "SFC_IC0003": "The operator does not exist.",
     "queue_timeout": "The request timed out in the queue.",
 }
-"""By result code."""
 
 DUMMY_RECEIPT: Final = "SIM0000000"
-INTERNAL_URL: Final = "https://internal.simulator.example/results/v1/submit"
-"""The address within Daraja that its results name."""
 
+# The address within Daraja that its results name.
+INTERNAL_URL: Final = "https://internal.simulator.example/results/v1/submit"
+
+# The TransactionStatus by result code; any other is `Failed`.
 _STATUSES: Final[Mapping[str | None, str]] = {
     None: "Authorized",
     "0": "Completed",
     "queue_timeout": "Expired",
 }
-"""The TransactionStatus by result code; any other is `Failed`."""
 
+# The ReasonType by kind; any other is a payment of a customer.
 _REASON_TYPES: Final[Mapping[str, str]] = {
     "b2b": "Business Payment to Business via API",
     "b2c": "Business Payment to Customer via API",
     "reversal": "Transaction Reversal via API",
     "tax": "Pay Tax to KRA via API",
 }
-"""The ReasonType by kind; any other is a payment of a customer."""
 
 _BETWEEN_ORGANISATIONS: Final = ("b2b", "tax")
 

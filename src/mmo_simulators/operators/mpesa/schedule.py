@@ -16,11 +16,11 @@ from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccounts, Simu
 from mmo_simulators.operators.mpesa.responses import callback_request
 from mmo_simulators.operators.mpesa.result_bodies import describe_result, result_callback
 
+# The result of a request that expires in Daraja's queue.
 QUEUE_TIMEOUT: Final = "queue_timeout"
-"""The result of a request that expires in Daraja's queue."""
 
+# An action that happens at a time.
 ScheduledAction: TypeAlias = Callable[[Instant], None]
-"""An action that happens at a time."""
 
 
 @define(eq=False)

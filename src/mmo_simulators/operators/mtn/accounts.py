@@ -22,8 +22,8 @@ from mmo_simulators.operators.mtn.sandbox_numbers import (
 )
 from mmo_simulators.operators.mtn.submissions import PRODUCTS, REFUNDED, SubmissionKind
 
+# The balance in whole units of a wallet or account that was not opened before.
 OPENING_BALANCE: Final = "1000000"
-"""The balance in whole units of a wallet or account that was not opened before."""
 
 ONGOING_DELAY = Span(30 * SECOND)
 

@@ -56,9 +56,10 @@ API_USER: Final = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 API_KEY: Final = "f1db798c98df4bcf83b538175893bbf0"
 COLLECTION_KEY: Final = "5c011ec7104e4d84a1f0c2e9106a2d34"
 DISBURSEMENT_KEY: Final = "d15b0250e3f74a6c9b1d7e2f4c8a0b36"
+
+# The credentials of a simulator that was given no others. Subscription keys have 32 hexadecimal
+# digits, as MTN's have.
 REMITTANCE_KEY: Final = "4e317a9cb20f4c5d8a6b1f3e7d9c2b40"
-"""The credentials of a simulator that was given no others. Subscription keys have 32 hexadecimal
-digits, as MTN's have."""
 
 TOKEN_LIFETIME = Span(3600 * SECOND)
 
@@ -344,6 +345,7 @@ def _status_of(kind: SubmissionKind) -> MtnHandler:
     return lambda simulator, call: simulator._payment_status(kind, call)
 
 
+# All that is offered. Clients write the type of an account holder in small or capital letters.
 ROUTES: Final[tuple[SimulatedRoute[MtnHandler], ...]] = (
     SimulatedRoute("account", "POST", "/v1_0/apiuser", MtnSimulator._create_api_user),
     SimulatedRoute("account", "POST", "/v1_0/apiuser/{user}/apikey", MtnSimulator._create_api_key),
@@ -382,4 +384,3 @@ ROUTES: Final[tuple[SimulatedRoute[MtnHandler], ...]] = (
         MtnSimulator._user_info,
     ),
 )
-"""All that is offered. Clients write the type of an account holder in small or capital letters."""

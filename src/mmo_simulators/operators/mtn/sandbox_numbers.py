@@ -7,10 +7,12 @@ from types import MappingProxyType
 from typing import Final
 
 SUCCESSFUL: Final = "SUCCESSFUL"
+
+# Pending, and successful half a minute later.
 ONGOING: Final = "ONGOING"
-"""Pending, and successful half a minute later."""
+
+# Pending forever.
 DELAYED: Final = "DELAYED"
-"""Pending forever."""
 
 _FIRST_TEST_NUMBER = 46733123450
 
@@ -46,6 +48,8 @@ def _outcomes_by_number(outcomes: tuple[str, ...]) -> Mapping[str, str]:
     )
 
 
+# By operation and number (a refund: by the id that is to be refunded): the reason that the payment
+# fails for, or one of the constants above.
 OUTCOMES_BY_NUMBER: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "requesttopay": _outcomes_by_number(_REQUEST_TO_PAY),
@@ -58,21 +62,19 @@ OUTCOMES_BY_NUMBER: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         ),
     }
 )
-"""By operation and number (a refund: by the id that is to be refunded): the reason that the payment
-fails for, or one of the constants above."""
 
+# What the question whether a number is active is answered.
 ACCOUNT_HOLDERS_BY_NUMBER: Final[Mapping[str, str]] = _outcomes_by_number(
     (
         *("NOT_FOUND", "NOT_ACTIVE", "NOT_ALLOWED", "NOT_ALLOWED_TARGET_ENVIRONMENT"),
         *("INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"),
     )
 )
-"""What the question whether a number is active is answered."""
 
+# The reasons that a simulator which rejects immediately answers the submission with, and the
+# status.
 IMMEDIATE_REJECTION_STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     dict.fromkeys(_CONFIGURATION_ERRORS, 500)
     | dict.fromkeys(("PAYER_NOT_FOUND", "PAYEE_NOT_FOUND", "PAYEE_NOT_ALLOWED_TO_RECEIVE"), 500)
     | {"NOT_ENOUGH_FUNDS": 500, "PAYER_LIMIT_REACHED": 500, "SERVICE_UNAVAILABLE": 503}
 )
-"""The reasons that a simulator which rejects immediately answers the submission with, and the
-status."""

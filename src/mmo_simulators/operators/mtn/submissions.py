@@ -39,9 +39,10 @@ class SubmissionKind:
         return str(value["partyId"] if self.party else value)
 
 
+# The member of a refund that names the X-Reference-Id of a request to pay.
 REFUNDED: Final = "referenceIdToRefund"
-"""The member of a refund that names the X-Reference-Id of a request to pay."""
 
+# By name.
 KINDS: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
     {
         check.name: check
@@ -66,10 +67,10 @@ KINDS: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
         )
     }
 )
-"""By name."""
 
 PRODUCTS: Final = tuple(dict.fromkeys(kind.product for kind in KINDS.values()))
 
+# By the path of the submission; its state is below the one of version 1.
 KINDS_BY_PATH: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
     {
         f"/{kind.product}/{version}/{kind.segment}": kind
@@ -77,4 +78,3 @@ KINDS_BY_PATH: Final[Mapping[str, SubmissionKind]] = MappingProxyType(
         for version in kind.versions
     }
 )
-"""By the path of the submission; its state is below the one of version 1."""

@@ -20,23 +20,29 @@ from mmo_simulators.operators.pawapay.markets import (
     SimulatedProvider,
 )
 
+# The balance in whole units of a wallet that was not opened before.
 OPENING_BALANCE: Final = "10000000"
-"""The balance in whole units of a wallet that was not opened before."""
+
 COMPLETED: Final = "COMPLETED"
 OPERATIONAL: Final = "OPERATIONAL"
 DELAYED: Final = "DELAYED"
+
+# What the availability of a provider may be.
 CLOSED: Final = "CLOSED"
-"""What the availability of a provider may be."""
+
+# How long after a callback without a response of 200 the next one is sent: for 15 minutes in all.
 REPETITION_DELAYS: Final = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 2, 4, 8))
-"""How long after a callback without a response of 200 the next one is sent: for 15 minutes in
-all."""
+
+# How long after its acceptance a deposit has its page.
 PAGE_DELAY: Final = Span(SECOND)
-"""How long after its acceptance a deposit has its page."""
+
+# How long a payer may approve there.
 PAGE_LASTS: Final = Span(15 * MINUTE)
-"""How long a payer may approve there."""
+
 NOT_APPROVED: Final = "PAYMENT_NOT_APPROVED"
+
+# The code of a payer that the operator does not take; it takes any other.
 WRONG_CODE: Final = "000000"
-"""The code of a payer that the operator does not take; it takes any other."""
 
 
 @define(eq=False)

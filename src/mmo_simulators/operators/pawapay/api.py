@@ -61,10 +61,13 @@ from mmo_simulators.operators.pawapay.signatures import (
     sign_callback,
 )
 
+# The token of a simulator that was given no other.
 API_TOKEN: Final = "simulated-pawapay-token"
-"""The token of a simulator that was given no other."""
+
 COMPANY: Final = "Test Shop"
 _SETTINGS: Final = {"callback_url", "signs_callbacks", "request_key"}
+
+# How a payer gets a code; any but WRONG_CODE is taken.
 _CODE_STEPS: Final = {
     "en": (
         "Dial *144*4*6*AMOUNT# on your phone.",
@@ -72,7 +75,7 @@ _CODE_STEPS: Final = {
     ),
     "fr": ("Composez le *144*4*6*MONTANT# sur votre téléphone.", "Tapez votre code secret."),
 }
-"""How a payer gets a code; any but WRONG_CODE is taken."""
+
 PAGE_PATH: Final = "/approve/"
 PROCESSING: Final = "PROCESSING"
 HTML: Final = ((b"content-type", b"text/html; charset=utf-8"),)
@@ -487,6 +490,7 @@ def _status_of(operation: OperationType) -> PawapayHandler:
     return lambda simulator, call: simulator._status(operation, call)
 
 
+# All that is offered.
 ROUTES: Final[tuple[SimulatedRoute[PawapayHandler], ...]] = (
     *(
         SimulatedRoute(operation.lower(), "POST", path, _submission_of(operation))
@@ -502,4 +506,3 @@ ROUTES: Final[tuple[SimulatedRoute[PawapayHandler], ...]] = (
     SimulatedRoute("account", "GET", "/v2/wallet-balances", PawapaySimulator._wallet_balances),
     SimulatedRoute("account", "GET", "/v2/public-key/http", PawapaySimulator._public_keys),
 )
-"""All that is offered."""

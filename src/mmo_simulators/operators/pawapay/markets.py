@@ -29,9 +29,10 @@ class OperationType(StrEnum):
         return "payer" if self is OperationType.DEPOSIT else "recipient"
 
 
+# What the list of test numbers says of a payment that never gets a result.
 STUCK: Final = "SUBMITTED"
-"""What the list of test numbers says of a payment that never gets a result."""
 
+# What the endings of test numbers mean; those that end with 789 succeed, as does any other number.
 _FAILURES_BY_ENDING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "019": "PAYER_LIMIT_REACHED",
@@ -48,8 +49,6 @@ _FAILURES_BY_ENDING: Final[Mapping[str, str]] = MappingProxyType(
         "129": STUCK,
     }
 )
-"""What the endings of test numbers mean; those that end with 789 succeed, as does any other
-number."""
 
 
 class Authorisation(StrEnum):
@@ -109,6 +108,8 @@ class SimulatedCountry:
     providers: tuple[SimulatedProvider, ...]
 
 
+# Nine of some twenty. Amounts in UGX are whole, as the currency has no smaller unit, though MTN
+# takes decimals.
 COUNTRIES: Final = (
     SimulatedCountry("BEN", "Benin", "229", {"XOF": ("100", "2000000")}, (
         SimulatedProvider("MTN_MOMO_BEN", "MTN", "22951345",
@@ -157,13 +158,11 @@ COUNTRIES: Final = (
             "019 039 049 069 129", "089 119 129", 2, 2),
     )),
 )  # fmt: skip
-"""Nine of some twenty. Amounts in UGX are whole, as the currency has no smaller unit, though MTN
-takes decimals."""
 
+# Each provider with its country, by its code.
 PROVIDERS: Final[Mapping[str, tuple[SimulatedCountry, SimulatedProvider]]] = MappingProxyType(
     {provider.code: (country, provider) for country in COUNTRIES for provider in country.providers}
 )
-"""Each provider with its country, by its code."""
 
+# The country and the currency of each wallet that the merchant has.
 WALLETS: Final = tuple((country, currency) for country in COUNTRIES for currency in country.limits)
-"""The country and the currency of each wallet that the merchant has."""

@@ -19,6 +19,7 @@ from mmo_simulators.operators.pawapay.markets import (
     SimulatedProvider,
 )
 
+# The HTTP status of a rejection by its failure code; 200 for any other.
 _STATUSES: Final[Mapping[str, int]] = {
     "NO_AUTHENTICATION": 401,
     **dict.fromkeys(("AUTHENTICATION_ERROR", "HTTP_SIGNATURE_ERROR"), 403),
@@ -26,11 +27,12 @@ _STATUSES: Final[Mapping[str, int]] = {
         ("INVALID_INPUT", "MISSING_PARAMETER", "UNSUPPORTED_PARAMETER", "INVALID_PARAMETER"), 400
     ),
 }
-"""The HTTP status of a rejection by its failure code; 200 for any other."""
 
 _UUID4 = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE
 )
+
+# The members of a submission that are text.
 _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     **dict.fromkeys(("depositId", "payoutId", "refundId"), _UUID4),
     "amount": re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{0,3}[1-9])?", re.ASCII),
@@ -42,8 +44,11 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
         ("successfulUrl", "failedUrl"), re.compile(r"https?://[!-~]{1,2040}", re.ASCII)
     ),
 }
-"""The members of a submission that are text."""
+
 _METADATA_MAX: Final = 10
+
+# The members that a submission must have, and those that it may have as well as clientReferenceId
+# and metadata.
 _MEMBERS: Final[Mapping[OperationType, tuple[str, str]]] = {
     OperationType.DEPOSIT: (
         "depositId payer amount currency",
@@ -52,8 +57,6 @@ _MEMBERS: Final[Mapping[OperationType, tuple[str, str]]] = {
     OperationType.PAYOUT: ("payoutId recipient amount currency", "customerMessage"),
     OperationType.REFUND: ("refundId depositId", "amount currency"),
 }
-"""The members that a submission must have, and those that it may have as well as clientReferenceId
-and metadata."""
 
 
 class Rejected(Exception):

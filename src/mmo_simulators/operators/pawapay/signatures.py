@@ -24,11 +24,13 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import SECOND, Instant, format_with_microseconds
 
+# The name of the key that signs callbacks.
 CALLBACK_KEY_ID: Final = "HTTP_EC_P256_KEY:1"
-"""The name of the key that signs callbacks."""
+
 LIFETIME_S: Final = 60
+
+# How far the merchant's clock may be ahead.
 CLOCK_SKEW_S: Final = 60
-"""How far the merchant's clock may be ahead."""
 
 _COMPONENTS: Final = (
     "@method",

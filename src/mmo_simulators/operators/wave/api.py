@@ -57,19 +57,27 @@ from mmo_simulators.operators.wave.wallets import (
 )
 
 API_KEY: Final = "wave_sn_prod_simulated-key"
+
+# The key and the secret of a simulator that was given no others.
 WEBHOOK_SECRET: Final = "wave_sn_WHS_simulated-secret"
-"""The key and the secret of a simulator that was given no others."""
+
 PAYER_ORIGIN: Final = "https://pay.wave.com"
+
+# Who pays a session by himself that is restricted to nobody.
 PAYER: Final = "+221761110000"
-"""Who pays a session by himself that is restricted to nobody."""
+
+# How long a payer takes who approves by himself.
 APPROVAL_DELAY: Final = Span(2 * SECOND)
-"""How long a payer takes who approves by himself."""
+
+# How long after a webhook without a 2xx the next one is sent: for three days in all.
 REPETITION_DELAYS: Final = tuple(
     Span(delay) for delay in (0, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 2 * DAY)
 )
-"""How long after a webhook without a 2xx the next one is sent: for three days in all."""
+
+# How many transactions are on a page of their list.
 PAGE_ITEMS: Final = 100
-"""How many transactions are on a page of their list."""
+
+# The codes that a pay-out is refused with at once.
 REFUSED_WITH_422: Final = frozenset(
     {
         "insufficient-funds",
@@ -79,7 +87,6 @@ REFUSED_WITH_422: Final = frozenset(
         "recipient-limit-exceeded",
     }
 )
-"""The codes that a pay-out is refused with at once."""
 
 _SETTINGS: Final = {"webhook_url", "webhook_secrets", "signing_secret", "payers_act_after_s"}
 
@@ -431,6 +438,7 @@ def _html(status: int, page: str) -> HttpResponse:
 WaveHandler: TypeAlias = Callable[[WaveSimulator, SimulatedCall], HttpResponse]
 _SESSIONS: Final = "/v1/checkout/sessions"
 
+# All that is offered.
 ROUTES: Final[tuple[SimulatedRoute[WaveHandler], ...]] = (
     SimulatedRoute("checkout", "POST", _SESSIONS, WaveSimulator._create_session),
     SimulatedRoute("ask", "GET", _SESSIONS, WaveSimulator._session_by_transaction),
@@ -451,4 +459,3 @@ ROUTES: Final[tuple[SimulatedRoute[WaveHandler], ...]] = (
     SimulatedRoute("page", "GET", "/c/{id}", WaveSimulator._page),
     SimulatedRoute("page", "POST", "/c/{id}", WaveSimulator._approve),
 )
-"""All that is offered."""

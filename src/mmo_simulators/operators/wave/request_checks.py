@@ -18,6 +18,7 @@ _AMOUNT = re.compile(r"(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,2})?", re.ASCII)
 _HTTPS = re.compile(r"https://[^\s]+", re.ASCII)
 _MOBILE = re.compile(r"\+[1-9][0-9]{6,14}", re.ASCII)
 
+# What a member's text must be.
 _FORMS: Final[Mapping[str, Callable[[str], object]]] = {
     "amount": _AMOUNT.fullmatch,
     "receive_amount": _AMOUNT.fullmatch,
@@ -31,11 +32,11 @@ _FORMS: Final[Mapping[str, Callable[[str], object]]] = {
     "national_id": lambda text: len(text) <= 255,
     "payment_reason": lambda text: len(text) <= 40,
 }
-"""What a member's text must be."""
 
 SESSION_MEMBERS: Final = ("amount", "currency", "success_url", "error_url")
+
+# The members that a request must have; those of _FORMS may be there as well.
 PAYOUT_MEMBERS: Final = ("currency", "receive_amount", "mobile")
-"""The members that a request must have; those of _FORMS may be there as well."""
 
 
 def rejected(status: int, code: str, message: str, *details: Mapping[str, Any]) -> RequestRejected:

@@ -14,8 +14,9 @@ from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span, later, to_dateti
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_simulators.common.simulator import account_row, payment_row
 
+# The name of the merchant's own wallet.
 WALLET: Final = "wallet"
-"""The name of the merchant's own wallet."""
+
 OPENING_BALANCE: Final = "10000000"
 BUSINESS_NAME: Final = "Test Shop"
 SESSION_LASTS: Final = Span(30 * MINUTE)

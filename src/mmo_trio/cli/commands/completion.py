@@ -12,8 +12,8 @@ _COMPLETIONS: dict[str, type[ShellComplete]] = {
     "fish": FishComplete,
 }
 
+# The variable by which click knows that a shell asks for completions.
 _VARIABLE = "_MMO_COMPLETE"
-"""The variable by which click knows that a shell asks for completions."""
 
 
 @click.command()

@@ -27,8 +27,10 @@ from mmo_trio.cli.support.output import print_json, print_line, print_rows, prin
 from mmo_trio.system.display_text import visible_text
 
 SUITE = "mmo conform"
+
+# Situations of which a report says by name that they were not played.
 NAMES_LISTED_MAX = 3
-"""Situations of which a report says by name that they were not played."""
+
 _LABELS = {
     VerdictKind.PASSED: ("ok      ", "green"),
     VerdictKind.FAILED: ("FAILED  ", "bold red"),

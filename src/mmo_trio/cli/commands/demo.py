@@ -26,8 +26,9 @@ from mmo_trio.cli.support.output import terminal
 from mmo_trio.cli.support.target import find_target
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 
+# Limit on each step, which usually takes well below a second.
 STEP_TIMEOUT_S = 30.0
-"""Limit on each step, which usually takes well below a second."""
+
 STATUS_CHECK_INTERVAL_S = 0.1
 FORGED_KEY = "not-the-merchants-key"
 

@@ -41,8 +41,8 @@ from mmo_trio.cli.support.options import datetime_type, file_type
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.cli.support.output_files import open_output
 
+# Seconds before a page is asked for again that the gateway could not give.
 PAUSES_S: Final = (1, 2, 4, 8, 16)
-"""Seconds before a page is asked for again that the gateway could not give."""
 
 
 @click.command()

@@ -35,8 +35,8 @@ from mmo_trio.sandbox.callback_receiver import (
 from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
 from mmo_trio.system.display_text import visible_text
 
+# Seconds for which it waits for the keys of a sandbox: a first start takes a few.
 KEYS_WAIT_S = 20
-"""Seconds for which it waits for the keys of a sandbox: a first start takes a few."""
 
 
 @click.command(short_help="Receive callbacks on this machine; forward them to a local server.")

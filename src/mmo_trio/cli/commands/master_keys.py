@@ -27,8 +27,8 @@ from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.open_store import is_shared_store
 from mmo_trio.storage.sql.store import Store
 
+# Brings every kind of secret that the store keeps sealed under another master key.
 RESEALED_SECRETS: Final[tuple[Reseal, ...]] = (reseal_api_keys, *RESEAL)
-"""Brings every kind of secret that the store keeps sealed under another master key."""
 
 
 @click.group()

@@ -62,24 +62,24 @@ from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
+# Transactions whose outcome is unknown that are read from the store at once.
 STUCK_PAGE_SIZE = 500
-"""Transactions whose outcome is unknown that are read from the store at once."""
 
+# Transactions that a search by the beginning of a reference reads.
 BEGINNING_SCANNED_MAX = 100_000
-"""Transactions that a search by the beginning of a reference reads."""
 
+# The error code of a failure by hand, unless the option names another.
 DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
-"""The error code of a failure by hand, unless the option names another."""
 
+# The narrowest terminal on which a payment's timeline is a table; on others each step is a
+# paragraph.
 TIMELINE_TABLE_WIDTH_MIN = 100
-"""The narrowest terminal on which a payment's timeline is a table; on others each step is a
-paragraph."""
 
+# Payments of suspense entries that are read from the store at once.
 PAYMENTS_READ_AT_ONCE = 200
-"""Payments of suspense entries that are read from the store at once."""
 
+# The largest number that a store can be asked for.
 ENTRY_ID_MAX = 2**63 - 1
-"""The largest number that a store can be asked for."""
 
 
 @click.group()

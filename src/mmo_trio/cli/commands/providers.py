@@ -46,11 +46,12 @@ from mmo_trio.workers.providers.account_notes import (
 )
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
+# Limit on the whole registration.
 REGISTER_TIMEOUT_S = 60.0
-"""Limit on the whole registration."""
 
+# How long no finding comes before a check is over; a process begins it sooner than that.
 CHECK_QUIET_S = 5.0
-"""How long no finding comes before a check is over; a process begins it sooner than that."""
+
 CHECK_TIMEOUT_S = 60.0
 
 

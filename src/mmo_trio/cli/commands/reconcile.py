@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from mmo_trio.cli.support.target import CommandTarget
     from mmo_trio.storage.sql.store import Store
 
+# Corrections that one event of the audit log names.
 CORRECTIONS_IN_EVENT = 100
-"""Corrections that one event of the audit log names."""
 
 
 @click.command()

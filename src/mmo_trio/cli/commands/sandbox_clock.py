@@ -16,8 +16,8 @@ from mmo_trio.settings import format_span, parse_span
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset, write_offset
 
+# The sandbox answers once everything that falls due on the way is decided.
 ADVANCE_TIMEOUT_S = 300.0
-"""The sandbox answers once everything that falls due on the way is decided."""
 
 
 @click.group("sandbox-clock")

@@ -38,25 +38,24 @@ from mmo_trio.system.logs import configure_logs, logs_in_background
 
 logger = structlog.get_logger(__name__)
 
+# The number of new objects after which the garbage collector examines the youngest, and how many
+# such examinations pass before those of middle age and all are examined, too.
+#
+# Payments in progress come and go by reference counts. With a smaller first number their mere
+# number makes the collector examine them again and again: with 5,000 it took 4 % of the processor
+# time of a busy process, with 20,000 it took 1 %. While tens of thousands of payments wait for
+# their callbacks, every request waits for an examination: for up to 70 ms with 50,000 objects of
+# middle age, which a second number of 4 allows. With 1 there are 20,000 of them.
 GC_THRESHOLDS = (10_000, 1, 100)
-"""The number of new objects after which the garbage collector examines the youngest, and how many
-such examinations pass before those of middle age and all are examined, too.
 
-Payments in progress come and go by reference counts. With a smaller first number their mere number
-makes the collector examine them again and again: with 5,000 it took 4 % of the processor time of a
-busy process, with 20,000 it took 1 %. While tens of thousands of payments wait for their callbacks,
-every request waits for an examination: for up to 70 ms with 50,000 objects of middle age, which a
-second number of 4 allows. With 1 there are 20,000 of them."""
-
+# Limit on how long a running thread makes the others wait, e.g. while it reads 5,000 records.
+#
+# A request changes threads a few times, and would wait each time.
 THREAD_SWITCH_INTERVAL_S = 0.001
-"""Limit on how long a running thread makes the others wait, e.g. while it reads 5,000 records.
 
-A request changes threads a few times, and would wait each time.
-"""
-
+# The files of the store and the hints that wait for it, in the order of their removal: the database
+# itself, which carries the lock, comes last.
 DATABASE_FILES = ("gateway.db.hints", "gateway.db-wal", "gateway.db-shm", "gateway.db")
-"""The files of the store and the hints that wait for it, in the order of their removal: the
-database itself, which carries the lock, comes last."""
 
 brands_option = click.option(
     "--brands", "brands_file", type=file_type, help="brands.toml, applied before serving."

@@ -51,17 +51,16 @@ from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.sql.store import Store
 
+# The number of rows in memory at one time.
 PAGE_SIZE = 1_000
-"""The number of rows in memory at one time."""
 
+# How long after its creation a payment may have ended: longer than the time limit of a pending one.
 LATEST_END = Span(7 * DAY)
-"""How long after its creation a payment may have ended: longer than the time limit of a pending
-one."""
 
 _day_type = click.DateTime(["%Y-%m-%d"])
 
+# Writes a transaction object of a brand.
 WriteRecord = Callable[[str, bytes], None]
-"""Writes a transaction object of a brand."""
 
 
 @click.command()
@@ -215,6 +214,7 @@ def _csv_writer(to: TextIO, *, is_exact: bool) -> WriteRecord:
     )
 
 
+# Members whose own members have a column each; labels and partyData have free content.
 _NESTED_MEMBERS = {
     "party": PARTY_MEMBERS,
     "requestedAmount": MONEY_MEMBERS,
@@ -222,7 +222,6 @@ _NESTED_MEMBERS = {
     "providerData": PROVIDER_DATA_MEMBERS,
     "providerData.fee": MONEY_MEMBERS,
 }
-"""Members whose own members have a column each; labels and partyData have free content."""
 
 
 def _column_paths(prefix: str, members: Sequence[str]) -> Iterator[str]:
@@ -234,9 +233,9 @@ def _column_paths(prefix: str, members: Sequence[str]) -> Iterator[str]:
             yield path
 
 
+# The columns of a row: the members of the transaction object by dotted path, after the brand and
+# before the gateway's remark.
 COLUMNS: tuple[str, ...] = ("brand", *_column_paths("", TRANSACTION_MEMBERS), "simulated")
-"""The columns of a row: the members of the transaction object by dotted path, after the brand and
-before the gateway's remark."""
 
 
 def row_cells(brand: str, transaction_json: bytes) -> list[str]:

@@ -38,13 +38,16 @@ from mmo_trio.sandbox.callback_receiver import (
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.display_text import visible_text
 
+# Limit on each step, which usually takes well below a second.
 STEP_TIMEOUT_S = 60.0
-"""Limit on each step, which usually takes well below a second."""
+
+# Limit on a move of the clock, after which everything on the way is decided.
 CLOCK_TIMEOUT_S = 300.0
-"""Limit on a move of the clock, after which everything on the way is decided."""
+
 POLL_INTERVAL_S = 0.1
+
+# Requests to the receiver that wait to be shown.
 RECEIVED_MAX = 100
-"""Requests to the receiver that wait to be shown."""
 
 
 @frozen
@@ -111,6 +114,7 @@ def _failure(name: str, code: ErrorCode) -> PlayedScenario:
     )
 
 
+# By name.
 PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
     {
         scenario.name: scenario
@@ -195,7 +199,6 @@ PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
         )
     }
 )
-"""By name."""
 
 
 @click.command(short_help="Play a whole scenario against a running sandbox.")

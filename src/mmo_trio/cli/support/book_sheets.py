@@ -19,11 +19,11 @@ from mmo_sansio.values.money import Money, decimals_of
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.output_files import open_binary_output
 
+# The most rows of a sheet (ECMA-376; Excel's limits).
 ROWS_MAX: Final = 1_048_576
-"""The most rows of a sheet (ECMA-376; Excel's limits)."""
 
+# Characters that no XML 1.0 document may have (section 2.2).
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that no XML 1.0 document may have (section 2.2)."""
 
 
 def write_sheet(book: MonthBook, output: Path) -> None:

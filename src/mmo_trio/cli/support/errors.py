@@ -118,8 +118,8 @@ def _flush_output() -> None:
         raise UsageProblem(f"The output can't be written: {error.strerror}.") from None
 
 
+# Errors of a disk that takes nothing, which the system reports without the file's name.
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
-"""Errors of a disk that takes nothing, which the system reports without the file's name."""
 
 
 def _to_click_exception(error: Exception) -> click.ClickException | None:

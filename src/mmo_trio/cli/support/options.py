@@ -14,8 +14,9 @@ from mmo_sansio.values.clock import Instant
 
 Command: TypeAlias = Callable[..., None]
 
+# Reads the path of a file of an option.
 file_type = click.Path(path_type=Path, dir_okay=False)
-"""Reads the path of a file of an option."""
+
 config_option = click.option("--config", type=file_type, help="The gateway's mmo.toml.")
 data_option = click.option(
     "--data",
@@ -23,8 +24,9 @@ data_option = click.option(
     help="The sandbox's data directory; by default the user's own.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+# Reads a date or time of an option.
 datetime_type = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
-"""Reads a date or time of an option."""
 
 
 class Text(click.types.StringParamType):

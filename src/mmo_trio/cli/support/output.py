@@ -28,18 +28,19 @@ from mmo_sansio.values.number_format import format_amount
 from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.system.display_text import ascii_json, indent_json, visible_text
 
+# The columns whose cells may have spaces, and are copied whole nevertheless.
 UNBROKEN_COLUMNS = frozenset({"merchantReference"})
-"""The columns whose cells may have spaces, and are copied whole nevertheless."""
 
+# Cells between two columns.
 COLUMN_GAP = 2
-"""Cells between two columns."""
 
+# The width to which a column of sentences is narrowed at most.
 TEXT_WIDTH_MIN = 30
-"""The width to which a column of sentences is narrowed at most."""
 
+# What stands between two values of a row that is a paragraph, and before its further lines.
 PAIR_GAP, PARAGRAPH_INDENT = "   ", "  "
-"""What stands between two values of a row that is a paragraph, and before its further lines."""
 
+# The colour of each state that has one, on a terminal only.
 STYLES: Mapping[StrEnum, str] = MappingProxyType(
     {
         Status.SUCCESS: "green",
@@ -53,22 +54,21 @@ STYLES: Mapping[StrEnum, str] = MappingProxyType(
         ReversalState.MOVED_AFTER_ALL: "green",
     }
 )
-"""The colour of each state that has one, on a terminal only."""
 
+# The colour of what a person has to look at.
 WARNING = "red"
-"""The colour of what a person has to look at."""
 
+# Cells before what an entry of a list says: its time of day.
 TIME_WIDTH = len("00:03:27  ")
-"""Cells before what an entry of a list says: its time of day."""
 
+# A time as JSON has it.
 EXACT_INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{6}Z", re.ASCII)
-"""A time as JSON has it."""
 
+# Width of a table that is not printed to a terminal, so that nothing is folded or cut.
 NON_TERMINAL_WIDTH = 1_000
-"""Width of a table that is not printed to a terminal, so that nothing is folded or cut."""
 
+# Items between two movements of a progress bar.
 PROGRESS_STEP = 500
-"""Items between two movements of a progress bar."""
 
 
 def print_status(text: str) -> None:

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+# What is exported may have personal data: its file is its owner's alone.
 _open_privately = partial(os.open, mode=0o600)
-"""What is exported may have personal data: its file is its owner's alone."""
 
 
 @contextmanager

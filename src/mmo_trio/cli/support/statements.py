@@ -39,8 +39,8 @@ from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.options import Command, file_type
 from mmo_trio.cli.support.output import print_status
 
+# Kinds of faults that are told.
 FAULTS_MAX = 20
-"""Kinds of faults that are told."""
 
 
 @frozen

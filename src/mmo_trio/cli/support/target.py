@@ -47,16 +47,17 @@ from mmo_trio.system.clock import GatewayClock, read_offset
 ResultT = TypeVar("ResultT")
 
 DATABASE_VARIABLE = "MMO_DATABASE_URL"
+
+# Seconds for which a command waits for the processes: longer than the lease of one that was killed
+# runs on.
 IN_FORCE_WAIT_S = 15.0
-"""Seconds for which a command waits for the processes: longer than the lease of one that was killed
-runs on."""
 
+# Holds the id of the user who logged in (Linux, proc(5)); `su` and `sudo` keep it, and only root
+# can set it.
 LOGIN_USER_FILE = Path("/proc/self/loginuid")
-"""Holds the id of the user who logged in (Linux, proc(5)); `su` and `sudo` keep it, and only root
-can set it."""
 
+# The id of a process that no login began, such as a service's.
 _NO_LOGIN = 2**32 - 1
-"""The id of a process that no login began, such as a service's."""
 
 
 @frozen

@@ -32,6 +32,7 @@ from mmo_sansio.values.problems import UNAVAILABLE, ProblemError
 from mmo_trio.http.handler import AdmittedStream, RequestContext
 from mmo_trio.http.responses import PieceWriter
 
+# Fields that the listener writes itself, whatever the application says.
 LISTENER_FIELDS: Final = frozenset(
     {
         b"connection",
@@ -43,25 +44,28 @@ LISTENER_FIELDS: Final = frozenset(
         b"x-request-id",
     }
 )
-"""Fields that the listener writes itself, whatever the application says."""
 
+# Requests that are handled at a time: while one waits for the store, another one goes on. One
+# client has half of them at most.
 PLACES: Final = 4
-"""Requests that are handled at a time: while one waits for the store, another one goes on. One
-client has half of them at most."""
+
+# Requests that wait for a place.
 WAITING_MAX: Final = 4096
-"""Requests that wait for a place."""
+
+# The longest wait of a request for its place: its user has gone elsewhere then.
 TURN_TIMEOUT_S: Final = 30.0
-"""The longest wait of a request for its place: its user has gone elsewhere then."""
+
+# Processor time that may be used at once after a quiet time.
 BURST_S: Final = 0.25
-"""Processor time that may be used at once after a quiet time."""
+
+# The most that one request counts: what else the process did meanwhile is counted as well.
 COST_MAX_S: Final = 0.05
-"""The most that one request counts: what else the process did meanwhile is counted as well."""
 
 CROWDED: Final = UNAVAILABLE.problem("Too many requests are waiting; send the request again soon.")
 _TURNS: Final = "mmo_trio.turns"
 
+# Gives a turn for a piece of work while the block lasts.
 TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
-"""Gives a turn for a piece of work while the block lasts."""
 
 
 def turns_of(scope: Any) -> TakeTurn:

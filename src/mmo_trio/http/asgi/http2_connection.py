@@ -46,15 +46,19 @@ from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
 
+# Frames that are handled before other connections have their turn.
 FRAMES_PER_TURN: Final = 64
-"""Frames that are handled before other connections have their turn."""
+
+# Bytes that are given to the socket at a time.
 SEND_BYTES: Final = 64 * 1024
-"""Bytes that are given to the socket at a time."""
+
+# One connection may hold one part in so many of the bytes that wait to be read.
 CONNECTION_SHARE: Final = 4
-"""One connection may hold one part in so many of the bytes that wait to be read."""
+
+# A larger body counts against the budget while it is incomplete: together, the bodies of one
+# connection that don't are no larger than that of one of HTTP/1.1.
 UNCOUNTED_BODY_BYTES: Final = LARGE_BODY_BYTES // STREAMS_MAX
-"""A larger body counts against the budget while it is incomplete: together, the bodies of one
-connection that don't are no larger than that of one of HTTP/1.1."""
+
 CONNECTION_LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 LENGTH_DIFFERS: Final = MALFORMED.problem(
@@ -75,13 +79,16 @@ class Http2Connection(ServerConnection):
     ) -> None:
         super().__init__(listener_context, transport, client)
         self._is_http2 = False
+
+        # Whether nothing that is sent can reach the client any more.
         self._is_lost = False
-        """Whether nothing that is sent can reach the client any more."""
+
+        # Whether the writer ends once everything is sent.
         self._is_over = False
-        """Whether the writer ends once everything is sent."""
         self._protocol = Http2Protocol(head_bytes_max=self._limits.head.head_bytes)
+
+        # Requests without a whole answer, by their streams.
         self._exchanges: dict[int, _Exchange] = {}
-        """Requests without a whole answer, by their streams."""
         self._receiving = trio.CancelScope()
         self._more_to_send = trio.Event()
         self._waiting_bytes = 0

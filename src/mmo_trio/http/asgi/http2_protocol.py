@@ -40,10 +40,11 @@ from mmo_sansio.http.http2_frames import (
 )
 from mmo_sansio.http.messages import Headers
 
+# Requests that one connection may have open; further ones are refused, to be sent again later.
 STREAMS_MAX: Final = 8
-"""Requests that one connection may have open; further ones are refused, to be sent again later."""
+
+# Bytes of one body that are sent before another stream has its turn.
 SENT_PIECE_BYTES: Final = 16 * 1024
-"""Bytes of one body that are sent before another stream has its turn."""
 
 
 @frozen
@@ -104,26 +105,31 @@ class Http2Protocol:
     of any other method."""
 
     def __init__(self, *, head_bytes_max: int) -> None:
+        # Whether requests that come now are refused, to be sent again elsewhere.
         self.refuses_requests = False
-        """Whether requests that come now are refused, to be sent again elsewhere."""
+
+        # Whether the client has said GOAWAY: once its requests are answered, the connection is
+        # over.
         self.is_client_leaving = False
-        """Whether the client has said GOAWAY: once its requests are answered, the connection is
-        over."""
+
+        # Why the connection has to end: nothing more is read then, and answers that are still to
+        # come can be sent only while `can_send`.
         self.fault: ErrorCodes | None = None
-        """Why the connection has to end: nothing more is read then, and answers that are still to
-        come can be sent only while `can_send`."""
         self.can_send = True
+
+        # Whether `next_events` has stopped before the end of what has come.
         self.has_frames = False
-        """Whether `next_events` has stopped before the end of what has come."""
         self._reader = FrameReader()
         self._allowance = FrameAllowance()
         self._earned_answers = 0
         self._earned_body_bytes = 0
+
+        # The highest number of a stream that became a request.
         self._last_taken = 0
-        """The highest number of a stream that became a request."""
         self._streams: dict[int, _Stream] = {}
+
+        # Streams with bytes or an end to send, in the order of their turns.
         self._sending: dict[int, _Stream] = {}
-        """Streams with bytes or an end to send, in the order of their turns."""
         self._sent: list[int] = []
         self._output = bytearray()
 

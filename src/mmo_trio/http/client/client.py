@@ -67,14 +67,20 @@ from mmo_trio.http.client.outside_network import (
 from mmo_trio.http.streams import TransportStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
+
+# Addresses of one name that are used; any that follow are neither checked nor connected to.
 ADDRESSES_MAX = 32
-"""Addresses of one name that are used; any that follow are neither checked nor connected to."""
+
+# Addresses that were parsed and checked: merchants' servers have the same again and again.
 ADDRESSES_CACHED = 512
-"""Addresses that were parsed and checked: merchants' servers have the same again and again."""
+
+# Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
+# piece costs the gateway more than its sender.
 BODY_PIECES_MAX = 4096
-"""Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each
-piece costs the gateway more than its sender."""
+
 RECEIVE_BYTES = 16 * 1024
+
+# Errors that an exchange raises when the network, TLS or the other side's HTTP fails.
 TRANSPORT_ERRORS = (
     OSError,
     trio.BrokenResourceError,
@@ -82,13 +88,15 @@ TRANSPORT_ERRORS = (
     ResponseBodyError,
     InvalidRequest,
 )
-"""Errors that an exchange raises when the network, TLS or the other side's HTTP fails."""
+
+# URLs that were parsed and checked by their text: a merchant's is the same again and again.
 TARGETS_CACHED: Final = 512
-"""URLs that were parsed and checked by their text: a merchant's is the same again and again."""
+
+# Bytes of an operator's response, which is parsed: far more than a picture of a QR code has.
 PROVIDER_RESPONSE_BYTES_MAX: Final = 256 * 1024
-"""Bytes of an operator's response, which is parsed: far more than a picture of a QR code has."""
+
+# Called when the only step left is to send: whether the request may still be sent.
 MaySend: TypeAlias = Callable[[], bool]
-"""Called when the only step left is to send: whether the request may still be sent."""
 
 
 class ForbiddenAddress(Exception):

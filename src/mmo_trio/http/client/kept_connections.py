@@ -20,26 +20,31 @@ from mmo_sansio.http.response_reader import FinalResponseHead
 from mmo_trio.http.client.outside_network import SecuredStream, TlsStream
 from mmo_trio.http.streams import TransportStream
 
+# The longest time in seconds for which an idle connection is kept.
 IDLE_MAX_S: Final = 5.0
-"""The longest time in seconds for which an idle connection is kept."""
-IDLE_MARGIN_S: Final = 1.5
-"""Seconds that are left at least of the announced time: the request is on its way in between, and
-neither clock is exact."""
-SWEEP_INTERVAL_S: Final = 0.5
-"""Seconds between two searches for idle connections that have waited too long."""
-AGE_MAX_S: Final = 10.0
-"""Seconds after which a connection is replaced at the latest, so that name, addresses and
-certificate are checked again (K7)."""
-AGE_STEPS: Final = 8
-"""In how many steps, down to half of `AGE_MAX_S`, the ages of connections differ that were opened
-together: their successors' handshakes come one after the other, and no burst of them makes other
-callbacks wait."""
-KEPT_MAX: Final = 512
-"""Idle connections in all; beyond it the one that has waited longest is closed."""
 
+# Seconds that are left at least of the announced time: the request is on its way in between, and
+# neither clock is exact.
+IDLE_MARGIN_S: Final = 1.5
+
+# Seconds between two searches for idle connections that have waited too long.
+SWEEP_INTERVAL_S: Final = 0.5
+
+# Seconds after which a connection is replaced at the latest, so that name, addresses and
+# certificate are checked again (K7).
+AGE_MAX_S: Final = 10.0
+
+# In how many steps, down to half of `AGE_MAX_S`, the ages of connections differ that were opened
+# together: their successors' handshakes come one after the other, and no burst of them makes other
+# callbacks wait.
+AGE_STEPS: Final = 8
+
+# Idle connections in all; beyond it the one that has waited longest is closed.
+KEPT_MAX: Final = 512
+
+# Names whose connection to what it is: brand, scheme, host and port. No connection serves two
+# brands.
 ReceiverKey: TypeAlias = tuple[str, str, str, int]
-"""Names whose connection to what it is: brand, scheme, host and port. No connection serves two
-brands."""
 
 
 @define(eq=False)

@@ -15,15 +15,16 @@ from typing import Final, TypeAlias
 import trio
 from attrs import define, field
 
+# Returns the addresses of a host name, which is asked for because of a port, best first and as
+# text; raises OSError when there are none.
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
-"""Returns the addresses of a host name, which is asked for because of a port, best first and as
-text; raises OSError when there are none."""
 
+# Name look-ups that run at a time, each in a thread.
 LOOKUPS_MAX: Final = 256
-"""Name look-ups that run at a time, each in a thread."""
+
+# One owner may hold an eighth of the places that are free. So places stay free for others, however
+# many owners have names that hang: with one of them 28 of 256 are taken, with twenty 183.
 SHARE_DIVISOR: Final = 8
-"""One owner may hold an eighth of the places that are free. So places stay free for others, however
-many owners have names that hang: with one of them 28 of 256 are taken, with twenty 183."""
 
 
 class SystemResolver:
@@ -62,12 +63,14 @@ class NameLookups:
         self._resolver = resolver
         self._places = places
         self._running: dict[str, _RunningLookup] = {}
+
+        # The places that each owner holds.
         self._held: Counter[str] = Counter()
-        """The places that each owner holds."""
+
+        # The callers that wait for a place, by owner.
         self._waiting: defaultdict[str, trio.lowlevel.ParkingLot] = defaultdict(
             trio.lowlevel.ParkingLot
         )
-        """The callers that wait for a place, by owner."""
 
     async def addresses(self, host: str, port: int, *, owner: str) -> list[str]:
         """Return the addresses of this host name, best first; raises OSError when there are none.

@@ -23,14 +23,17 @@ from attrs import Factory, define
 from mmo_sansio.http.ip_rules import Address
 from mmo_trio.http.streams import PlainStream, TransportStream
 
+# Seconds from one attempt to the next address, while the first goes on (RFC 8305 section 5).
 ATTEMPT_DELAY_S = 0.25
-"""Seconds from one attempt to the next address, while the first goes on (RFC 8305 section 5)."""
+
+# Bytes of one read: a whole record (RFC 8446 section 5.2).
 RECORD_BYTES_MAX = 17 * 1024
-"""Bytes of one read: a whole record (RFC 8446 section 5.2)."""
+
+# How long a verified certificate is trusted; then the server has to show it again.
 SESSION_LIFETIME_S = 300.0
-"""How long a verified certificate is trusted; then the server has to show it again."""
+
+# Servers that are cached; the one verified first is dropped first.
 SESSIONS_MAX = 1_024
-"""Servers that are cached; the one verified first is dropped first."""
 
 
 class SecuredStream(Protocol):

@@ -20,19 +20,19 @@ from mmo_trio.system.logs import LogRateLimit
 
 logger = structlog.get_logger(__name__)
 
+# Outdated entries that the timer keeps, besides as many as it has others, before it drops all of
+# them.
 OUTDATED_MAX: Final = 1024
-"""Outdated entries that the timer keeps, besides as many as it has others, before it drops all of
-them."""
 
+# Connections that a full listener chooses at a time to make room.
 DISPENSABLE_MAX: Final = 32
-"""Connections that a full listener chooses at a time to make room."""
 
+# Responses up to this size are neither counted nor broken off; the number of connections bounds
+# them.
 SMALL_RESPONSE_BYTES: Final = 16 * 1024
-"""Responses up to this size are neither counted nor broken off; the number of connections bounds
-them."""
 
+# Log lines about responses that were broken off.
 LINES_PER_SECOND: Final = 1.0
-"""Log lines about responses that were broken off."""
 
 
 class TrackedConnection(Protocol):
@@ -62,10 +62,12 @@ class ConnectionTable:
         self._connections: dict[TrackedConnection, str] = {}
         self._per_network: Counter[str] = Counter()
         self._dispensable: deque[tuple[TrackedConnection, float]] = deque()
+
+        # The idle timeout of a connection that begins to wait now.
         self.idle_timeout_s = limits.idle_timeout_s
-        """The idle timeout of a connection that begins to wait now."""
+
+        # The moment of Trio's time after which no connection waits for a request.
         self.idle_deadline = math.inf
-        """The moment of Trio's time after which no connection waits for a request."""
 
     def __len__(self) -> int:
         return len(self._connections)

@@ -33,20 +33,24 @@ from mmo_trio.system.logs import LogRateLimit
 
 logger = structlog.get_logger(__name__)
 
+# Errors of accept() that pass when something is closed; every other one is an internal error.
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""Errors of accept() that pass when something is closed; every other one is an internal error."""
-ACCEPTED_AT_ONCE_MAX: Final = 64
-"""Further connections that are accepted in one turn of the loop: with one for each turn, the last
-of a crowd would wait for as many turns, in which the others are served already."""
-ACCEPT_PAUSE_S: Final = 0.1
-"""How long accepting pauses then; the waiting connections stay in the kernel's queue."""
-REJECTIONS_MAX: Final = 64
-"""503 responses that are sent concurrently; further connections are closed without a response."""
 
+# Further connections that are accepted in one turn of the loop: with one for each turn, the last of
+# a crowd would wait for as many turns, in which the others are served already.
+ACCEPTED_AT_ONCE_MAX: Final = 64
+
+# How long accepting pauses then; the waiting connections stay in the kernel's queue.
+ACCEPT_PAUSE_S: Final = 0.1
+
+# 503 responses that are sent concurrently; further connections are closed without a response.
+REJECTIONS_MAX: Final = 64
+
+# Log lines about pauses in accepting.
 PAUSE_LINES_PER_SECOND: Final = 1.0
-"""Log lines about pauses in accepting."""
+
+# Log lines about clients that may not connect.
 FOREIGN_CLIENT_LINES_PER_SECOND: Final = 1 / 60
-"""Log lines about clients that may not connect."""
 
 TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem(
     "Too many connections are open; send the request again soon."
@@ -55,8 +59,8 @@ WAITED_TOO_LONG: Final = UNAVAILABLE.problem(
     "The connection has waited too long to be accepted; send the request again."
 )
 
+# Returns what serves a connection from this client, which is not in the connection table yet.
 OpenConnection: TypeAlias = Callable[[ListenerContext, TransportStream, str], ServerConnection]
-"""Returns what serves a connection from this client, which is not in the connection table yet."""
 
 
 @frozen

@@ -10,10 +10,12 @@ from urllib.parse import urlencode
 
 from attrs import frozen
 
+# Characters up to which an object stays on one line.
 LINE_LENGTH_MAX: Final = 72
-"""Characters up to which an object stays on one line."""
+
+# Seconds that the program in Python waits, which waits for ever by default.
 TIMEOUT_S: Final = 30
-"""Seconds that the program in Python waits, which waits for ever by default."""
+
 KEY_HEADER: Final = "X-Api-Key"
 
 
@@ -212,6 +214,7 @@ class Language:
     write: Callable[[ExampleRequest], str]
 
 
+# The languages in the order of their tabs, by the name that Markdown's code blocks give them.
 LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
     {
         "bash": Language("curl", curl_sample),
@@ -221,4 +224,3 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
         "java": Language("Java", java_sample),
     }
 )
-"""The languages in the order of their tabs, by the name that Markdown's code blocks give them."""

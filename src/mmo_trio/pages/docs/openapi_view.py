@@ -346,12 +346,12 @@ def _type_text(schema: JsonObject) -> str:
     return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
+# What a pattern means, where words say it better than the pattern itself.
 _PATTERN_TEXTS = {
     NO_CONTROLS_PATTERN: "no control characters",
     NOT_BLANK_PATTERN: "not blank",
     ULID_PATTERN: "a ULID",
 }
-"""What a pattern means, where words say it better than the pattern itself."""
 
 
 def _pattern_texts(schema: JsonObject) -> Iterator[str]:

@@ -34,8 +34,9 @@ from mmo_trio.pages.docs.openapi_view import ApiReference, Caller, FieldRow, bui
 DOCS_CACHE_CONTROL = "public, max-age=300"
 
 FOUND_MAX: Final = 20
+
+# A word of a title: `merchant_transactionid_duplicate` has three.
 _WORD: Final = re.compile(r"[^\W_]+")
-"""A word of a title: `merchant_transactionid_duplicate` has three."""
 
 LEXERS: Final[dict[str, type[Lexer]]] = {
     "bash": BashLexer,
@@ -46,6 +47,8 @@ LEXERS: Final[dict[str, type[Lexer]]] = {
     "python": PythonLexer,
     "text": TextLexer,
 }
+
+# The class in HTML of each coloured kind of token, with the kinds within it; other text has none.
 CLASSES: Final = (
     (Comment, "c"),
     (String, "s"),
@@ -54,11 +57,9 @@ CLASSES: Final = (
     (Name.Tag, "t"),
     (Name.Function, "f"),
 )
-"""The class in HTML of each coloured kind of token, with the kinds within it; other text has
-none."""
 
+# What stands before the JSON of a command of curl, which ends in a quotation mark.
 SHELL_BODY: Final = "-d '"
-"""What stands before the JSON of a command of curl, which ends in a quotation mark."""
 
 
 @frozen

@@ -63,48 +63,54 @@ from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.display_text import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
+
+# Intervals at which a page without scripts reloads: while it waits, and while it has waited for
+# long.
 REFRESH_S, SLOW_REFRESH_S = 2, 10
-"""Intervals at which a page without scripts reloads: while it waits, and while it has waited for
-long."""
 
+# The time since the submission after which a page says that the payer need not stay.
 SLOW_AFTER = Span(MINUTE)
-"""The time since the submission after which a page says that the payer need not stay."""
 
+# The time since the submission after which a page says what helps who has no message.
 HELP_AFTER = Span(20 * SECOND)
-"""The time since the submission after which a page says what helps who has no message."""
 
+# How long a page tells of a payment, after its session and the payment have both ended: the payer
+# notes the receipt, or reads why nothing was paid.
 TOLD_FOR = Span(HOUR)
-"""How long a page tells of a payment, after its session and the payment have both ended: the payer
-notes the receipt, or reads why nothing was paid."""
 
+# The longest amount that is written in the largest letters, for a phone of 240 px.
 AMOUNT_CHARACTERS_MAX = 18
-"""The longest amount that is written in the largest letters, for a phone of 240 px."""
 
+# The lifetime of a stream; the browser then opens the next one.
 STREAM_LIFETIME_S = 30.0
-"""The lifetime of a stream; the browser then opens the next one."""
+
+# Limit on concurrent streams; pages without one reload by themselves.
 STREAMS_MAX = 500
-"""Limit on concurrent streams; pages without one reload by themselves."""
+
+# Limit on concurrent streams of one page, so that nobody takes those of all others with a single
+# link.
 STREAMS_PER_PAGE_MAX = 5
-"""Limit on concurrent streams of one page, so that nobody takes those of all others with a single
-link."""
 
 LANGUAGE_PARAMETER = "lang"
 LANGUAGE_COOKIE = "lang"
+
+# For how long a chosen language is kept for a payer who confirms at another page: from there the
+# browser comes back to an address without it.
 LANGUAGE_KEPT_S = 3600
-"""For how long a chosen language is kept for a payer who confirms at another page: from there the
-browser comes back to an address without it."""
+
 CODE_FIELD = "code"
+
+# Marks in the query that the browser comes from the button; see `_render_payment`.
 PRESSED_PARAMETER = "pressed"
-"""Marks in the query that the browser comes from the button; see `_render_payment`."""
 
+# Marks in the query that the payer has typed what can be no code.
 UNUSABLE_PARAMETER = "unusable"
-"""Marks in the query that the payer has typed what can be no code."""
 
+# Asks for colours that hold within elements of the class `branded` only.
 PART_PARAMETER = "part"
-"""Asks for colours that hold within elements of the class `branded` only."""
 
+# For what has another address when it changes.
 KEPT = {"Cache-Control": "public, max-age=86400"}
-"""For what has another address when it changes."""
 
 _COLOUR_PATTERN = re.compile(r"[0-9a-f]{6}", re.ASCII)
 
@@ -141,6 +147,7 @@ _STATUS_BY_STAGE = {
 
 _SELDOM_REFRESHED = (PayerStatus.SLOW, PayerStatus.ELSEWHERE)
 
+# Intervals between look-ups. Most pages wait for their button, so theirs can be long.
 REFRESH_INTERVALS_S = {
     PayerStatus.OPEN: 2.0,
     PayerStatus.CODE: 2.0,
@@ -149,7 +156,6 @@ REFRESH_INTERVALS_S = {
     PayerStatus.WAITING: 0.5,
     PayerStatus.SLOW: 1.0,
 }
-"""Intervals between look-ups. Most pages wait for their button, so theirs can be long."""
 
 
 def create_payment_page_blueprint(context: PagesContext) -> Blueprint:

@@ -30,18 +30,19 @@ from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.display_text import indent_json, visible_text
 
+# How many callbacks and requests a page shows, the newest first.
 SHOWN_MAX: Final = 50
-"""How many callbacks and requests a page shows, the newest first."""
-ANSWER_CHARACTERS_MAX: Final = 2_000
-"""How much is shown of what a shop answered."""
 
+# How much is shown of what a shop answered.
+ANSWER_CHARACTERS_MAX: Final = 2_000
+
+# The outcomes of callbacks that the gateway tried to send; the others held it back.
 _CONNECTED: Final = (
     DeliveryOutcome.DELIVERED,
     DeliveryOutcome.NON_2XX,
     DeliveryOutcome.TIMEOUT,
     DeliveryOutcome.TRANSPORT_ERROR,
 )
-"""The outcomes of callbacks that the gateway tried to send; the others held it back."""
 
 _NUMBER_PATTERN = re.compile("[0-9]{1,15}", re.ASCII)
 

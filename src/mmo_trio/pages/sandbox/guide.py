@@ -32,6 +32,7 @@ from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.settings.operator_signs import UNKNOWN_SIGN
 
+# Pairs of foreground and background with what they are for; tests measure each of them.
 COLOURS = (
     ("--text", "--bg", "Text"),
     ("--dim", "--bg", "Secondary text"),
@@ -42,7 +43,6 @@ COLOURS = (
     ("--warn", "--warn-bg", "Waiting"),
     ("--accent", "--info", "Information"),
 )
-"""Pairs of foreground and background with what they are for; tests measure each of them."""
 
 pages = Blueprint("guide", __name__)
 pages.before_request(reject_cross_site_post)

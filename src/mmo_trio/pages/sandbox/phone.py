@@ -29,10 +29,12 @@ from mmo_trio.pages.context import (
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.storage.interface.store import StoreUnavailable
 
+# The suggested number: its last digits make the simulated operator prompt a person.
 PHONE_NUMBER = "254700000180"
-"""The suggested number: its last digits make the simulated operator prompt a person."""
 
 APPROVE = "approve"
+
+# The ways to decline, with the error code of the payment.
 DECLINE_CODES: Mapping[str, ErrorCode] = MappingProxyType(
     {
         "refuse": ErrorCode.USER_CANCELLED,
@@ -40,17 +42,16 @@ DECLINE_CODES: Mapping[str, ErrorCode] = MappingProxyType(
         "ignore": ErrorCode.USER_TIMEOUT,
     }
 )
-"""The ways to decline, with the error code of the payment."""
 
 CHECK_INTERVAL_S = 0.25
 STREAM_LIFETIME_S = 30.0
 REFRESH_S = 2
 
+# How many payments the balance counts, and how many messages are shown.
 PAYMENTS_MAX, MESSAGES_MAX = 200, 4
-"""How many payments the balance counts, and how many messages are shown."""
 
+# What every virtual phone has at first in each currency, in its main unit.
 OPENING_BALANCE = 1_000_000
-"""What every virtual phone has at first in each currency, in its main unit."""
 
 MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
 _REFERENCE_PATTERN = re.compile(r"[0-9A-Z]{26}", re.ASCII)

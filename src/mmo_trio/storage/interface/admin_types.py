@@ -172,8 +172,8 @@ class ProposalState(StrEnum):
     """Approved, and then rejected by the payment rules or by evidence that came meanwhile."""
 
 
+# Of proposals in these, there is one about a payment at most.
 UNFINISHED_STATES: Final = (ProposalState.OPEN, ProposalState.APPROVED)
-"""Of proposals in these, there is one about a payment at most."""
 
 
 @frozen
@@ -209,12 +209,12 @@ class AttentionTimes:
     """Since when a callback that was not delivered counts: nothing ever mends an older one."""
 
 
+# Open entries of the suspense book, and failed callbacks, that are read to find the payments which
+# need a person; the newest count.
 ATTENTION_READ_MAX = 1_000
-"""Open entries of the suspense book, and failed callbacks, that are read to find the payments which
-need a person; the newest count."""
 
+# Stuck payments that are read to find those which need a person; the oldest count.
 STUCK_READ_MAX = 200
-"""Stuck payments that are read to find those which need a person; the oldest count."""
 
 
 @frozen
@@ -304,17 +304,17 @@ class CountDimension(StrEnum):
 
 QUARTER_HOUR: Final = Span(15 * MINUTE)
 
+# The lengths of time for which payments are counted, the shortest first; each divides the next. A
+# quarter of an hour is counted by brand, provider and status alone: many are read at once.
 COUNT_SPANS: Sequence[Span] = (QUARTER_HOUR, HOUR, DAY)
-"""The lengths of time for which payments are counted, the shortest first; each divides the next. A
-quarter of an hour is counted by brand, provider and status alone: many are read at once."""
 
+# Minor units that a count adds up at most, so that it never has more than an integer of a database
+# holds: ten payments of the largest amount have more.
 COUNTED_MINOR_MAX: Final = 9 * 10**18
-"""Minor units that a count adds up at most, so that it never has more than an integer of a database
-holds: ten payments of the largest amount have more."""
 
+# Upper bounds in seconds of the classes of latency, from creation to result; 0 stands for all
+# beyond the last.
 LATENCY_BOUNDS_S: Sequence[int] = (1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
-"""Upper bounds in seconds of the classes of latency, from creation to result; 0 stands for all
-beyond the last."""
 
 
 @frozen
@@ -476,8 +476,8 @@ class BrandHold:
     held_by: str
 
 
+# Who holds the brands of a store that was restored from a backup.
 RESTORATION = "mmo db restored"
-"""Who holds the brands of a store that was restored from a backup."""
 
 
 @frozen(order=True)
@@ -501,9 +501,8 @@ class BrandUsage:
         )
 
 
+# Stuck transactions are counted up to this number: it is often read, and more need staff as well.
 STUCK_COUNT_MAX = 1_000
-"""Stuck transactions are counted up to this number: it is often read, and more need staff as
-well."""
 
 
 class ApprovalKind(StrEnum):
@@ -579,14 +578,14 @@ class BrandRecord:
     keys: tuple[StoredApiKey, ...]
 
 
+# Refused requests on record for each brand and day; further ones are only counted.
 REFUSALS_RECORDED_MAX = 10_000
-"""Refused requests on record for each brand and day; further ones are only counted."""
 
+# How long refused requests stay on record.
 REFUSALS_KEPT = Span(8 * DAY)
-"""How long refused requests stay on record."""
 
+# Refused requests that one write removes, so that none takes long.
 REFUSALS_REMOVED_MAX = 1_000
-"""Refused requests that one write removes, so that none takes long."""
 
 
 class ChangeState(StrEnum):

@@ -16,8 +16,8 @@ from hashlib import sha256
 
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
 
+# The end of an empty log, which its first row follows.
 EMPTY_HEAD = AuditHead(0, "0" * 64)
-"""The end of an empty log, which its first row follows."""
 
 
 def row_hash(number: int, event: AuditEvent, previous_hash: str) -> str:
@@ -53,8 +53,9 @@ class AuditChainVerifier:
     def __init__(self, keys: Sequence[AuditKey] | None) -> None:
         """`keys` are all keys that the log was ever written with; None leaves the rows' macs
         unchecked."""
+
+        # The last row that was verified.
         self.verified_head = EMPTY_HEAD
-        """The last row that was verified."""
         self._keys = None if keys is None else {key.id: key for key in keys}
 
     def verify(self, rows: Iterable[AuditRow]) -> str | None:

@@ -8,8 +8,8 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import Instant
 
+# Rows that a count of what is old looks at.
 COUNTED_MAX = 1_000_000
-"""Rows that a count of what is old looks at."""
 
 
 class RetentionDuty(StrEnum):

@@ -45,8 +45,8 @@ class StoreUnusable(Exception):
     """The store can't be opened as it is; the message says why and names the remedy."""
 
 
+# What says that the store, and not an input, has held something up.
 STORE_ERRORS: Final = (StoreUnavailable, OutcomeUnknown, StoreUnusable)
-"""What says that the store, and not an input, has held something up."""
 
 
 def log_store_failure(logger: Any, event: str, error: Exception, **details: object) -> None:
@@ -64,16 +64,15 @@ def log_store_failure(logger: Any, event: str, error: Exception, **details: obje
             logger.error(event, fault=describe_fault(error), once_a_minute=True, **details)
 
 
+# Seconds between two commits of a process that raise the store's epoch, at least.
 EPOCH_INTERVAL_S = 1.0
-"""Seconds between two commits of a process that raise the store's epoch, at least."""
 
+# Seconds after which a store that does not answer `check` counts as unavailable.
 CHECK_TIMEOUT_S = 0.9
-"""Seconds after which a store that does not answer `check` counts as unavailable."""
 
+# A call that fails after so many seconds has found a store that hangs. What has waited since before
+# the call is refused with it: it has waited as long, and must not wait for the next one, too.
 HANGS_AFTER_S: Final = 0.5
-"""A call that fails after so many seconds has found a store that hangs. What has waited since
-before the call is refused with it: it has waited as long, and must not wait for the next one,
-too."""
 
 
 @frozen
@@ -87,12 +86,12 @@ class WorkItem:
     -1 where it was read from the store."""
 
 
+# How long the record of a machine stays that runs no gateway any more.
 CLOCK_RECORDS_KEPT_FOR: Span = Span(30 * DAY)
-"""How long the record of a machine stays that runs no gateway any more."""
 
 
+# How old the record of a machine may be that tells whether its clock agrees with the store's.
 CLOCK_RECORDS_RECENT_FOR: Span = Span(3 * MINUTE)
-"""How old the record of a machine may be that tells whether its clock agrees with the store's."""
 
 
 @frozen
@@ -104,10 +103,10 @@ class StoredClockRecord:
     """How long ago it was saved, by the store's own clock; None where the store has none."""
 
 
+# A pure function: from a working set it makes the batch's decisions, applies each to the working
+# set, and creates nothing at or before the working set's `not_before`. A store that lost a race
+# loads again and calls it again.
 DecideBatch: TypeAlias = Callable[[Ledger], Sequence[Decision]]
-"""A pure function: from a working set it makes the batch's decisions, applies each to the working
-set, and creates nothing at or before the working set's `not_before`. A store that lost a race loads
-again and calls it again."""
 
 
 class ChannelOwnership(Protocol):

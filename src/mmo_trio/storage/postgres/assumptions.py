@@ -37,14 +37,14 @@ from mmo_trio.storage.sql.net_effect import NetEffect
 
 T = TypeVar("T")
 
+# Batches in a row that must have loaded new references only before the next ones count as new.
 LOADS_BEFORE_ASSUMPTION: Final = 4
-"""Batches in a row that must have loaded new references only before the next ones count as new."""
 
+# Payments under way that are remembered, some megabytes.
 COMMITTED_MAX: Final = 4_096
-"""Payments under way that are remembered, some megabytes."""
 
+# Seconds for which a payment is remembered that nothing happens to here.
 COMMITTED_FOR_S: Final = 600.0
-"""Seconds for which a payment is remembered that nothing happens to here."""
 
 
 @frozen

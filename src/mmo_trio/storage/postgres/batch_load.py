@@ -27,10 +27,11 @@ _SELECT_TRANSACTIONS = BrandStatement("""
     JOIN transactions AS t USING (brand, gateway_reference)
     [WHERE t.brand = ($1)[1]]
 """)
+
+# Of any brand: to all shards where tables are distributed.
 _FIND_TRANSACTIONS = pipeline.PreparedStatement("""
     SELECT order_row, progress FROM transactions WHERE gateway_reference = ANY (%s::text[])
 """)
-"""Of any brand: to all shards where tables are distributed."""
 
 _SELECT_DEPOSITS = pipeline.PreparedStatement("""
     SELECT provider, provider_reference, brand, gateway_reference
@@ -77,12 +78,13 @@ _SELECT_INTENTS = BrandStatement(
     ) AS found
     """,
 )
+
+# Of any brand, like _FIND_TRANSACTIONS.
 _FIND_INTENTS = pipeline.PreparedStatement("""
     SELECT brand, gateway_reference, kind, fence, since, hint, provider_reference
     FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)
     JOIN intents USING (gateway_reference, kind)
 """)
-"""Of any brand, like _FIND_TRANSACTIONS."""
 
 _SELECT_USAGE = BrandStatement("""
     SELECT u.brand, counter, day, amount

@@ -55,9 +55,10 @@ _UPDATE_TRANSACTIONS = BrandStatement(
     check="still_so({rows} = %s::bigint)",
     is_joinable=True,
 )
+
+# Fails where one of these brands, with spaces between, is on hold. Like CHECK_CREATION, it may be
+# joined.
 _CHECK_SUBMISSION = JoinableStatement.of(check="check_submission(%s::text)")
-"""Fails where one of these brands, with spaces between, is on hold. Like CHECK_CREATION, it may be
-joined."""
 
 _REDATE_TRANSACTIONS = BrandStatement("""
     UPDATE transactions AS t SET created_at = new.created_at, order_row = new.order_row
@@ -117,6 +118,9 @@ _INSERT_DEPOSITS = PreparedStatement("""
 # The planner takes a table whose rows have nearly all gone for empty: it would read the whole table
 # or index, with all dead rows that a long snapshot keeps. So rows of such tables are looked up one
 # by one, and changed by their place.
+
+# One that another process changes meanwhile is found, and isn't in its place any more: it would
+# stay for ever.
 _DELETE_INTENTS = BrandStatement(
     """
     DELETE FROM intents AS i
@@ -150,8 +154,6 @@ _DELETE_INTENTS = BrandStatement(
     )))""",
     is_joinable=True,
 )
-"""One that another process changes meanwhile is found, and isn't in its place any more: it would
-stay for ever."""
 
 _INSERT_INTENTS = InsertStatement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)
@@ -162,6 +164,9 @@ _UPSERT_INTENTS = InsertStatement("""
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder
 """)
+
+# A question goes on from the open one about its payment. Its fence rises, so that nobody concludes
+# it who has read it before.
 _UPSERT_POLLS = InsertStatement(f"""
     INSERT INTO intents (brand, gateway_reference, kind, holder, since, hint, provider_reference)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[],
@@ -172,8 +177,6 @@ _UPSERT_POLLS = InsertStatement(f"""
         provider_reference = coalesce(excluded.provider_reference, intents.provider_reference),
         fence = intents.fence + 1
 """)
-"""A question goes on from the open one about its payment. Its fence rises, so that nobody concludes
-it who has read it before."""
 
 _INSERT_JOURNAL = InsertStatement("""
     INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after,

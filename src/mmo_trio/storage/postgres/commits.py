@@ -39,11 +39,11 @@ from mmo_trio.storage.sql.statements import Row
 
 T = TypeVar("T")
 
+# How often a batch is decided again because another process was quicker.
 CONFLICTS_MAX = 20
-"""How often a batch is decided again because another process was quicker."""
 
+# The share of a caller's timeout that is reserved to find out whether a commit took place.
 _RESOLUTION_SHARE = 0.3
-"""The share of a caller's timeout that is reserved to find out whether a commit took place."""
 
 _BEGIN = PreparedStatement("BEGIN")
 _INSERT_COMMIT_RECORD = JoinableStatement.of(
@@ -53,15 +53,17 @@ _INSERT_BRAND_COMMIT_RECORD = PreparedStatement(
     "INSERT INTO brand_batches (brand, id, stamp) VALUES (%s::text, %s::uuid, %s::bigint)"
 )
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_RAISED_AT = f"CASE WHEN raised_at < {_NOW} THEN {_NOW} ELSE raised_at + 1000000 END"
-"""The server's time, which doesn't run backwards: where its clock was set back, each epoch counts
-as a second."""
 
+# The server's time, which doesn't run backwards: where its clock was set back, each epoch counts as
+# a second.
+_RAISED_AT = f"CASE WHEN raised_at < {_NOW} THEN {_NOW} ELSE raised_at + 1000000 END"
+
+# While another process raises it, this commit doesn't, and doesn't wait.
 _RAISE_EPOCH = PreparedStatement(f"""
     UPDATE store_state SET epoch = epoch + 1, raised_at = {_RAISED_AT}
     WHERE id = (SELECT id FROM store_state FOR UPDATE SKIP LOCKED) RETURNING {STORE_STATE_COLUMNS}
 """)
-"""While another process raises it, this commit doesn't, and doesn't wait."""
+
 _RAISE_COMMAND_EPOCH = PreparedStatement(f"""
     UPDATE store_state SET command_epoch = command_epoch + 1, raised_at = {_RAISED_AT}
     RETURNING {STORE_STATE_COLUMNS}
@@ -75,15 +77,16 @@ _RESOLVE_COMMIT = """
     ON CONFLICT (id) DO UPDATE SET touched_at = excluded.touched_at
     RETURNING NOT is_void
 """
+
+# The first write of the row settles the question. While the commit in doubt is still running, this
+# statement waits for its end; a commit that hasn't begun can't succeed any more. As the statement
+# writes in either case, its own commit waits for the standby, too: its result won't be lost with
+# the primary.
 _RESOLVE_BRAND_COMMIT = """
     INSERT INTO brand_batches (brand, id, stamp, is_void) VALUES (%s, %s, 0, true)
     ON CONFLICT (brand, id) DO UPDATE SET touched_at = excluded.touched_at
     RETURNING NOT is_void
 """
-"""The first write of the row settles the question. While the commit in doubt is still running, this
-statement waits for its end; a commit that hasn't begun can't succeed any more. As the statement
-writes in either case, its own commit waits for the standby, too: its result won't be lost with the
-primary."""
 
 
 @frozen
@@ -293,9 +296,9 @@ _MAY_REPEAT = (
     PostgresErrorKind.CONFLICT,
 )
 
+# Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to
+# write; may be repeated.
 CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable[T]]
-"""Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to
-write; may be repeated."""
 
 
 async def commit_until_known(

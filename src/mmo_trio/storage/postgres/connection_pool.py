@@ -36,22 +36,23 @@ class RunCall(Protocol):
     def __call__(self, call: PostgresCall[T], /) -> Awaitable[T]: ...
 
 
+# Seconds after which a connection plans its statements again. PostgreSQL makes a plan for the size
+# that a table has at that moment, and keeps it until the table is analysed: a plan for an empty
+# table would read all of a large one.
 PLAN_LIFETIME_S = 10.0
-"""Seconds after which a connection plans its statements again. PostgreSQL makes a plan for the size
-that a table has at that moment, and keeps it until the table is analysed: a plan for an empty table
-would read all of a large one."""
 
+# Seconds after which a connection is replaced: a session's memory grows, and addresses of servers
+# change.
 CONNECTION_LIFETIME_S = 3600.0
-"""Seconds after which a connection is replaced: a session's memory grows, and addresses of servers
-change."""
 
+# Seconds between two attempts to reach a lost server.
 PROBE_INTERVAL_S = 0.25
-"""Seconds between two attempts to reach a lost server."""
 
 _PROBE_TIMEOUT_S = 1.0
 _SETUP_TIMEOUT_S = 10.0
+
+# Seconds for sessions to end when the pool is closed.
 _CLOSE_TIMEOUT_S = 3.0
-"""Seconds for sessions to end when the pool is closed."""
 
 _PROBE = "SELECT current_setting('transaction_read_only')"
 _ROLLBACK = PreparedStatement("ROLLBACK")

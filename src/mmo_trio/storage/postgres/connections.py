@@ -18,19 +18,19 @@ from mmo_trio.storage.postgres.trio_connection import end_session, use_until
 
 T = TypeVar("T")
 
+# Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5).
 STORE_TIMEOUT_S = 10.0
-"""Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5)."""
 
+# Connections for commits: the engine's three batches, and other writes at the same time.
 WRITER_CONNECTIONS = 4
-"""Connections for commits: the engine's three batches, and other writes at the same time."""
 
+# Connections for reads; a commit never waits for them. One more than the pages of records that are
+# read at once (`mmo_trio.api.request_limits.PAGES_MAX`), so that these leave one to everything
+# else.
 READER_CONNECTIONS = 4
-"""Connections for reads; a commit never waits for them. One more than the pages of records that are
-read at once (`mmo_trio.api.request_limits.PAGES_MAX`), so that these leave one to everything
-else."""
 
+# Seconds for the session of a single call to end.
 _END_TIMEOUT_S = 3.0
-"""Seconds for the session of a single call to end."""
 
 _CONNINFO_DEFAULTS: dict[str, Any] = {
     "target_session_attrs": "read-write",
@@ -42,6 +42,10 @@ _CONNINFO_DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 10_000,
 }
 
+# A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no
+# lock for long; a warning during COMMIT always arrives; to compile a statement takes longer than to
+# run it; the server ends the sessions of a machine that has vanished, which by its own defaults
+# takes two hours. What a role, a database or an address sets instead changes nothing.
 _SESSION_SETUP = """
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') IN ('off', 'local');
@@ -59,25 +63,20 @@ _SESSION_SETUP = """
     SET tcp_keepalives_count = 3;
     SET tcp_user_timeout = '10s';
 """
-"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no
-lock for long; a warning during COMMIT always arrives; to compile a statement takes longer than to
-run it; the server ends the sessions of a machine that has vanished, which by its own defaults takes
-two hours. What a role, a database or an address sets instead changes nothing."""
 
+# Batches look up keys and nothing else, so one plan serves for all values. There is no statement
+# deadline, which would cut a COMMIT's wait for the standby short; the call is given up at its
+# deadline instead.
 WRITER_SETUP = f"""
     {_SESSION_SETUP}
     SET statement_timeout = 0;
     SET plan_cache_mode = force_generic_plan;
 """
-"""Batches look up keys and nothing else, so one plan serves for all values. There is no statement
-deadline, which would cut a COMMIT's wait for the standby short; the call is given up at its
-deadline instead."""
 
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
+# To build an index of a large table may take hours, and waits for transactions that began before.
 STARTUP_SETUP = f"{_SESSION_SETUP} SET statement_timeout = 0; SET lock_timeout = 0;"
-"""To build an index of a large table may take hours, and waits for transactions that began
-before."""
 
 
 def limit_psycopg_logs() -> None:

@@ -33,9 +33,10 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_
 from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sql.schema import SqlSchema
 
+# The oldest version that this was made for; 13.0 is tested.
 CITUS_MAJOR_MIN = 12
-"""The oldest version that this was made for; 13.0 is tested."""
 
+# All have a column `brand`, which is in each unique key of theirs.
 DISTRIBUTED_TABLES: Sequence[str] = (
     "transactions",
     "reference_uses",
@@ -49,10 +50,9 @@ DISTRIBUTED_TABLES: Sequence[str] = (
     "figure_deltas",
     "brand_usage",
 )
-"""All have a column `brand`, which is in each unique key of theirs."""
 
+# The rows of commits that write only rows of brands.
 BRAND_BATCHES = "brand_batches"
-"""The rows of commits that write only rows of brands."""
 
 _CREATE_BRAND_BATCHES = """
     CREATE TABLE IF NOT EXISTS brand_batches (
@@ -74,6 +74,8 @@ _SELECT_UNDISTRIBUTED = """
     WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(wanted))
     ORDER BY nth
 """
+
+# The gaps between brands whose channels are not to be claimed, in the order of the index.
 _SELECT_GAPS = """
     SELECT coalesce(lag(brand) OVER (ORDER BY brand), ''), brand FROM (
         SELECT c.brand FROM channels AS c JOIN holders AS h ON h.id = c.holder AND h.id > 0
@@ -85,7 +87,6 @@ _SELECT_GAPS = """
         UNION SELECT unnest(%(excluding)s::text[])
     ) AS settled ORDER BY brand
 """
-"""The gaps between brands whose channels are not to be claimed, in the order of the index."""
 
 SELECT_WAITING_IN_GAPS = """
     SELECT DISTINCT i.brand FROM intents AS i
@@ -93,27 +94,28 @@ SELECT_WAITING_IN_GAPS = """
     AND i.brand < gap.before
     WHERE i.kind = 'callback'
 """
+
+# To all shards; each reads the index of its waiting callbacks, but not where a channel has an
+# owner: a merchant who is down may have many.
 SELECT_WAITING_AFTER = (
     "SELECT DISTINCT i.brand FROM intents AS i WHERE i.kind = 'callback' AND i.brand > %s"
 )
-"""To all shards; each reads the index of its waiting callbacks, but not where a channel has an
-owner: a merchant who is down may have many."""
 
+# To all shards; each reads the index of its waiting callbacks. Without it each owned brand would
+# cost a statement.
 SELECT_WAITING_BRANDS = """
     SELECT DISTINCT i.brand FROM intents AS i
     JOIN unnest(%s::text[]) AS owned (brand) ON i.brand = owned.brand
     WHERE i.kind = 'callback' AND i.gateway_reference <> ALL (%s::text[])
 """
-"""To all shards; each reads the index of its waiting callbacks. Without it each owned brand would
-cost a statement."""
 
+# Brands whose callbacks are searched for in one transaction.
 BRANDS_PER_SEARCH = 8
-"""Brands whose callbacks are searched for in one transaction."""
 
+# Seconds after which no further brands' callbacks are searched for; the next search finds the
+# others. A search that takes longer than its deadline would be in doubt, and with it every channel
+# of this process.
 SEARCH_FOR_S = 0.5
-"""Seconds after which no further brands' callbacks are searched for; the next search finds the
-others. A search that takes longer than its deadline would be in doubt, and with it every channel of
-this process."""
 
 _SELECT_FENCES = """
     SELECT c.brand, c.fence FROM channels AS c JOIN holders AS h ON h.id = c.holder
@@ -121,11 +123,12 @@ _SELECT_FENCES = """
     WHERE c.holder = %s AND c.brand = ANY (%s::text[])
 """
 _SELECT_ENDED_HOLDERS = "SELECT id FROM holders WHERE is_over OR id = 0"
+
+# To all shards; each reads at most so many rows of an index.
 SELECT_ABANDONED = """
     SELECT brand, gateway_reference, kind FROM intents
     WHERE holder = ANY (%s::bigint[]) AND kind <> 'callback' ORDER BY id LIMIT %s
 """
-"""To all shards; each reads at most so many rows of an index."""
 
 CLAIM_ABANDONED = """
     WITH taken AS (
@@ -140,6 +143,10 @@ CLAIM_ABANDONED = """
     FROM taken JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s
     ORDER BY taken.id
 """
+
+# Without a look at the channel, which is on another server and would cost several times as much. If
+# another process has claimed the channel since `_SELECT_FENCES`, this process sends nothing, as it
+# does not own the channel any more.
 FIND_CALLBACKS = """
     WITH found AS MATERIALIZED (
         SELECT id, gateway_reference FROM intents
@@ -151,9 +158,6 @@ FIND_CALLBACKS = """
     FROM found JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s
     ORDER BY found.id
 """
-"""Without a look at the channel, which is on another server and would cost several times as much.
-If another process has claimed the channel since `_SELECT_FENCES`, this process sends nothing, as it
-does not own the channel any more."""
 
 
 @frozen

@@ -35,8 +35,8 @@ __all__ = ["Ready", "Wait", "WaitingConnection", "error_of", "give_sqlstate_only
 T = TypeVar("T")
 SetVerbosity: TypeAlias = Callable[[int, int], int]
 
+# PQERRORS_SQLSTATE of libpq-fe.h.
 _VERBOSITY_SQLSTATE: Final = 3
-"""PQERRORS_SQLSTATE of libpq-fe.h."""
 
 
 class WaitingConnection(AsyncConnection[tuple[Any, ...]]):

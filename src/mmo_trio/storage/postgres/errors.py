@@ -89,6 +89,10 @@ KINDS_BY_SQLSTATE = {
     "42704": PostgresErrorKind.UNUSABLE,  # undefined_object: an unknown setting in the address
     "22023": PostgresErrorKind.UNUSABLE,  # invalid_parameter_value: a wrong setting in the address
 }
+
+# What to do about the other errors of a class. Those of all others come of a statement or of its
+# values, so that the same would fail again: they are programming errors, and an input that can't be
+# stored is told from the others of its batch, which are decided one by one.
 KINDS_BY_CLASS = {
     "40": PostgresErrorKind.CONFLICT,  # transaction rollback: serialization failures and deadlocks
     "08": PostgresErrorKind.DISCONNECTED,  # connection exceptions
@@ -109,9 +113,6 @@ KINDS_BY_CLASS = {
     "3D": PostgresErrorKind.UNUSABLE,  # no such database
     "3F": PostgresErrorKind.UNUSABLE,  # no such schema
 }
-"""What to do about the other errors of a class. Those of all others come of a statement or of its
-values, so that the same would fail again: they are programming errors, and an input that can't be
-stored is told from the others of its batch, which are decided one by one."""
 
 _ANOTHER_PROGRAM = (
     "another program uses this schema: give the gateway a database, or a schema (search_path), "
@@ -121,6 +122,8 @@ _POOLER = (
     "the gateway keeps prepared statements: set pool_mode = session in the pooler between it and "
     "the server"
 )
+
+# What to do about an error, by SQLSTATE.
 _REMEDIES = {
     "25006": "a standby that nobody has promoted, or default_transaction_read_only: name "
     "the primary "
@@ -139,7 +142,6 @@ _REMEDIES = {
     "22023": "correct the parameters in database.url",
     "42501": "grant the role what it lacks, or let it own the database's tables",
 }
-"""What to do about an error, by SQLSTATE."""
 
 
 def classify_error(error: BaseException) -> PostgresErrorKind:

@@ -20,18 +20,17 @@ from mmo_trio.storage.sql.net_effect import FIGURE_KEY
 
 logger = structlog.get_logger(__name__)
 
+# Longer than any process asks for the outcome of a commit: until the lease has ended under which it
+# was made.
 COMMIT_RECORDS_KEPT_FOR = HOUR
-"""Longer than any process asks for the outcome of a commit: until the lease has ended under which
-it was made."""
 
+# After which the row of a commit may have been deleted, by the clock of the process that made it.
 _FORGOTTEN_AFTER = Span(COMMIT_RECORDS_KEPT_FOR // 2)
-"""After which the row of a commit may have been deleted, by the clock of the process that made
-it."""
 
 _ROLL_UP_LOCK = (0x4D4D4F, 4)
 
+# The id of the row that holds the latest stamp of the deleted ones.
 _LATEST_STAMP_ID = UUID(int=0)
-"""The id of the row that holds the latest stamp of the deleted ones."""
 
 _SELECT_NOW = """
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
@@ -66,8 +65,8 @@ _KEEP_LATEST_STAMP = """
     ON CONFLICT (id) DO UPDATE SET stamp = greatest(batches.stamp, excluded.stamp)
 """
 
+# Of a smaller table every plan is good enough.
 TABLE_BYTES_MIN = 1 << 20
-"""Of a smaller table every plan is good enough."""
 
 _UNKNOWN = """
     SELECT c.oid::regclass::text FROM pg_class AS c

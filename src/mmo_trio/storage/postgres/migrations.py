@@ -29,8 +29,9 @@ from mmo_trio.storage.sql.schema import (
 )
 
 _MIGRATION_LOCK = (0x4D4D4F, 2)
+
+# Seconds between two attempts to take the lock.
 _LOCK_POLL_INTERVAL_S = 0.1
-"""Seconds between two attempts to take the lock."""
 
 _CONCURRENTLY = re.compile(r"^-- concurrently$", re.MULTILINE)
 _ALONE = re.compile(r"^-- alone$", re.MULTILINE)

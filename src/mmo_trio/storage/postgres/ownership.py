@@ -45,15 +45,15 @@ from mmo_trio.system.waiting import end_then_checkpoint
 
 T = TypeVar("T")
 
+# How long a request may take: a lease has to be renewed in time.
 OWNERSHIP_TIMEOUT_S = 2.0
-"""How long a request may take: a lease has to be renewed in time."""
 
+# Seconds between two searches for channels without an owner at least: a little less than the
+# owner's rounds.
 CHANNEL_SCAN_INTERVAL_S = 0.25
-"""Seconds between two searches for channels without an owner at least: a little less than the
-owner's rounds."""
 
+# The holder of what commands schedule that serve nothing.
 NO_HOLDER = 0
-"""The holder of what commands schedule that serve nothing."""
 
 LEASE_DURATION_S = LEASE_DURATION / SECOND
 LEASE_RENEWAL_INTERVAL_S = LEASE_RENEWAL_INTERVAL / SECOND
@@ -76,6 +76,8 @@ _COUNT_OWNERSHIP = """
     FROM holders AS h LEFT JOIN channels AS c ON c.holder = h.id
     WHERE NOT h.is_over AND h.alive_until > clock_timestamp()
 """
+
+# The recursion skips from brand to brand, along one callback of each.
 _WAITING = """
     RECURSIVE waiting (brand) AS (
         (SELECT brand FROM intents WHERE kind = 'callback' ORDER BY brand LIMIT 1)
@@ -86,9 +88,10 @@ _WAITING = """
         ) FROM waiting AS w WHERE w.brand IS NOT NULL
     )
 """
-"""The recursion skips from brand to brand, along one callback of each."""
 
 _NAMED = "waiting (brand) AS (SELECT unnest(%(waiting)s::text[]))"
+
+# The fence detects a process that was quicker, and counts also what this process claims again.
 _CLAIM_CHANNELS = """
     WITH {waiting}, free AS (
         SELECT w.brand, coalesce(c.fence, 0) AS fence
@@ -109,8 +112,8 @@ _CLAIM_CHANNELS = """
         WHERE c.fence = excluded.fence - 1
     RETURNING brand, fence, breaker
 """
-"""The fence detects a process that was quicker, and counts also what this process claims again."""
 
+# In the order of the brands, as batches write them: no two wait for each other.
 _RELEASE_CHANNELS = """
     WITH locked AS MATERIALIZED (
         SELECT c.brand, old.breaker
@@ -121,7 +124,6 @@ _RELEASE_CHANNELS = """
     UPDATE channels AS c SET holder = 0, breaker = coalesce(locked.breaker, c.breaker)
     FROM locked WHERE c.brand = locked.brand
 """
-"""In the order of the brands, as batches write them: no two wait for each other."""
 
 
 @define(eq=False)
@@ -328,11 +330,11 @@ async def serving_processes(connection: PostgresConnection) -> Sequence[ServingP
     return [ServingProcess(*row) for row in await fetch_rows(connection, _SELECT_SERVING)]
 
 
+# It names only what the first schema has, as a database is asked that is not brought up to date
+# yet.
 _COUNT_SERVING = (
     "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"
 )
-"""It names only what the first schema has, as a database is asked that is not brought up to date
-yet."""
 
 
 async def count_serving(connection: PostgresConnection) -> int:
@@ -346,8 +348,8 @@ _SELECT_LONG_ENDED = """
 """
 
 
+# Intents to submit that one purge looks at, the oldest first.
 LEFT_OVER_MAX = 1_000
-"""Intents to submit that one purge looks at, the oldest first."""
 
 _DELETE_LEFT_OVER = """
     DELETE FROM intents AS i

@@ -31,20 +31,20 @@ from mmo_trio.storage.sql.retention import RetentionStore
 
 logger = structlog.get_logger(__name__)
 
+# How long an attempt may wait, and others behind it.
 LOCK_TIMEOUT_MS = 100
-"""How long an attempt may wait, and others behind it."""
 
+# How long each of the three statements may take that others wait behind: in all, less than the 5 s
+# after which a commit gives a lock up.
 STATEMENT_TIMEOUT_MS = 1_500
-"""How long each of the three statements may take that others wait behind: in all, less than the 5 s
-after which a commit gives a lock up."""
 
+# Rows that are moved out of the partition for the rest while others wait; where there are more, the
+# older ones stay until later calls.
 MOVED_ROWS_MAX = 10_000
-"""Rows that are moved out of the partition for the rest while others wait; where there are more,
-the older ones stay until later calls."""
 
+# Partitions of a table beyond which none is made for rows of the past: a query by payment opens and
+# locks each.
 PARTITIONS_MAX = 200
-"""Partitions of a table beyond which none is made for rows of the past: a query by payment opens
-and locks each."""
 
 _MAINTENANCE_LOCK = (0x4D4D4F, 3)
 

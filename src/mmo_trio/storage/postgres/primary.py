@@ -33,8 +33,8 @@ logger = structlog.get_logger(__name__)
 
 OpenConnection: TypeAlias = Callable[[str], Awaitable[PostgresConnection]]
 
+# Seconds between two looks at the other servers.
 LOOK_INTERVAL_S = 10.0
-"""Seconds between two looks at the other servers."""
 
 _LOOK_TIMEOUT_S, _LOOK_CONNECT_TIMEOUT_S = 3.0, 2
 

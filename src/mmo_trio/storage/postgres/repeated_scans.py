@@ -20,18 +20,18 @@ from mmo_sansio.resilience.ownership import OVERDUE_AFTER
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
+# Seconds after which a mark is used: nearly every commit that began before it was set has ended by
+# then.
 SETTLED_AFTER_S = 3.0
-"""Seconds after which a mark is used: nearly every commit that began before it was set has ended by
-then."""
 
+# Seconds between two whole scans of a queue at least.
 WHOLE_SCAN_INTERVAL_S = 5.0
-"""Seconds between two whole scans of a queue at least."""
 
 WHOLE_SCAN_INTERVAL_MAX_S = 10.0
 
+# A whole scan is repeated after so many times its own duration: it takes half a percent of the
+# time.
 _COST_RATIO = 200
-"""A whole scan is repeated after so many times its own duration: it takes half a percent of the
-time."""
 
 
 @define
@@ -86,9 +86,10 @@ class ScanMarks:
             self._marks.pop(brand, None)
 
 
+# How far before the last complete search a search begins: what is due for longer is found by a
+# whole search.
 _REPEATED_SPAN = Span(10 * SECOND)
-"""How far before the last complete search a search begins: what is due for longer is found by a
-whole search."""
+
 _BEGINNING = Instant(-(2**63))
 
 _IN_SHARE = """

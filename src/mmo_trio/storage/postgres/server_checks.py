@@ -25,15 +25,15 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_
 
 logger = structlog.get_logger(__name__)
 
+# The oldest version with pipelines of prepared statements and all that the schema uses.
 POSTGRES_VERSION_MIN = 140_000
-"""The oldest version with pipelines of prepared statements and all that the schema uses."""
 
+# One to write and one to read; with fewer than there may be, requests wait for each other.
 _CONNECTIONS_MIN = 2
-"""One to write and one to read; with fewer than there may be, requests wait for each other."""
 
+# Looks at each connection's session: while other processes start behind the same pooler, a few may
+# miss a change.
 _POOLING_ROUNDS = 20
-"""Looks at each connection's session: while other processes start behind the same pooler, a few may
-miss a change."""
 
 _SELECT_FACTS = """
     SELECT pg_backend_pid(), current_setting('server_encoding'),
@@ -73,8 +73,9 @@ _SELECT_HIDDEN_ROWS = """
 """
 
 _CREATED = re.compile(r"^CREATE TABLE (\w+) \(", re.MULTILINE)
+
+# Tables whose rows nobody changes: a role that may not is not a mistake.
 _ONLY_ADDED_TO = frozenset({"audit", "journal"})
-"""Tables whose rows nobody changes: a role that may not is not a mistake."""
 
 
 async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection) -> str:

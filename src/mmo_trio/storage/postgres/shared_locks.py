@@ -29,13 +29,12 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_
 
 SharedLock: TypeAlias = tuple[int, int]
 
+# Held by commits that create transactions, since before they read the horizon: `check_creation`.
 CREATION_LOCK: Final = (0x4D4D4F, 1)
-"""Held by commits that create transactions, since before they read the horizon:
-`check_creation`."""
 
+# Held by commits that begin a submission, since before they look which brands are on hold:
+# `check_submission`.
 SUBMISSION_LOCK: Final = (0x4D4D4F, 5)
-"""Held by commits that begin a submission, since before they look which brands are on hold:
-`check_submission`."""
 
 _SELECT_HOLDERS = """
     SELECT virtualtransaction FROM pg_locks
@@ -63,9 +62,10 @@ async def wait_for_holders(run: RunCall, lock: SharedLock, holders: set[str]) ->
 ACQUIRE_WRITER_LOCK = PreparedStatement(
     "SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)"
 ).bind(*CREATION_LOCK)
+
+# Takes the same lock, then fails where something would be created below the horizon. It may be part
+# of a statement that creates: its own look at the horizon comes after the lock.
 CHECK_CREATION = JoinableStatement.of(check="check_creation(%s::bigint)")
-"""Takes the same lock, then fails where something would be created below the horizon. It may be
-part of a statement that creates: its own look at the horizon comes after the lock."""
 
 _ADVANCE_HORIZON = """
     WITH wanted AS (

@@ -30,13 +30,12 @@ _PURGE_INTERVAL_S = 300.0
 
 _ROLL_UP_INTERVAL_S = 60.0
 
+# The share of a caller's timeout after which a server that answers nobody is probed, and lost
+# without an answer.
 _SUSPECT_SHARE = 0.5
-"""The share of a caller's timeout after which a server that answers nobody is probed, and lost
-without an answer."""
 
+# Seconds that a migration may take: an index of a large table is built while the gateway serves.
 _MIGRATION_TIMEOUT_S = 24 * 3600.0
-"""Seconds that a migration may take: an index of a large table is built while the gateway
-serves."""
 
 
 @asynccontextmanager

@@ -22,9 +22,9 @@ from attrs import Factory, define, field
 
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 
+# Statements that are prepared at most for batches of different shapes, as each takes memory in each
+# session of the server. A batch of another shape is not joined.
 SHAPES_MAX = 64
-"""Statements that are prepared at most for batches of different shapes, as each takes memory in
-each session of the server. A batch of another shape is not joined."""
 
 _TABLE = re.compile(r"\s*(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 _ROW_COUNT = "{rows}"
@@ -106,8 +106,8 @@ def _join(shape: _Shape) -> PreparedStatement | None:
     return PreparedStatement(f"WITH {written} SELECT {', '.join(checks) or '1'}")
 
 
+# Rows that one INSERT adds to a distributed table.
 INSERTED_ROWS_MAX = 64
-"""Rows that one INSERT adds to a distributed table."""
 
 _FOR_SHARDS = re.compile(r"\[(?=AND |WHERE )([^\n]*)\](?=[\s)]|$)")
 _ARRAYS = re.compile(r"unnest\(((?:%s::\w+\[\](?:,\s*)?)+)\)")

@@ -123,17 +123,21 @@ class PostgresStore(Store):
         self._known_brands = KnownBrands()
         self._is_closed = False
         self._primary = writer_pool.primary
+
+        # None for a command that doesn't count its commits.
         self._epoch_raiser = EpochRaiser(self._primary) if serves else None
-        """None for a command that doesn't count its commits."""
         self._due_search = DueSearch()
+
+        # No new transaction appears below it.
         self._records_horizon = RecordsHorizon()
-        """No new transaction appears below it."""
         self._assumptions = Assumptions(self._known_brands)
+
+        # The lease and the generation that were recorded last.
         self._used_configuration = (ownership.NO_HOLDER, 0)
-        """The lease and the generation that were recorded last."""
+
+        # Commits in doubt for their callers, and the durable intents that nobody in this process
+        # acts upon.
         self._in_doubt: list[tuple[CommitKey, Sequence[IntentKey]]] = []
-        """Commits in doubt for their callers, and the durable intents that nobody in this process
-        acts upon."""
 
     @property
     def _holder(self) -> int:

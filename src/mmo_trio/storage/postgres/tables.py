@@ -98,6 +98,13 @@ _CLAIM_ABANDONED = """
     SELECT gateway_reference, kind, since, hint, provider_reference, order_row, progress
     FROM taken JOIN transactions USING (brand, gateway_reference) ORDER BY taken.id
 """
+
+# The oldest callbacks come first: after all new ones they would never come. Only one index has the
+# brand and the id in front, so the planner takes no other one, of which it would have to read every
+# dead row that an old snapshot keeps.
+#
+# The rows are locked so that this transaction's end waits for the standby: what it has seen is
+# durable.
 _FIND_CALLBACKS = """
     WITH found AS MATERIALIZED (
         SELECT i.brand, i.id, i.gateway_reference
@@ -117,20 +124,13 @@ _FIND_CALLBACKS = """
         JOIN transactions USING (brand, gateway_reference)
     WHERE c.holder = %s ORDER BY found.id
 """
-"""The oldest callbacks come first: after all new ones they would never come. Only one index has the
-brand and the id in front, so the planner takes no other one, of which it would have to read every
-dead row that an old snapshot keeps.
 
-The rows are locked so that this transaction's end waits for the standby: what it has seen is
-durable."""
-
+# The latest id of an intent, whether it is committed or not; none where the role may not see it.
 _LAST_ID = """
     SELECT pg_sequence_last_value(ids)
     FROM (SELECT pg_get_serial_sequence('intents', 'id')::regclass AS ids) AS named
     WHERE has_sequence_privilege(ids, 'USAGE') OR has_sequence_privilege(ids, 'SELECT')
 """
-"""The latest id of an intent, whether it is committed or not; none where the role may not see
-it."""
 
 
 @frozen

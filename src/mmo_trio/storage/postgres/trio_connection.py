@@ -25,11 +25,11 @@ from psycopg.errors import Diagnostic
 from mmo_trio.storage.postgres.asyncio_loop import run_in_asyncio
 from mmo_trio.storage.postgres.driver import WaitingConnection, give_sqlstate_only
 
+# Seconds that a request to cancel may take.
 _CANCEL_TIMEOUT_S = 3.0
-"""Seconds that a request to cancel may take."""
 
+# Seconds between two requests: one that finds no statement running has no effect.
 _CANCEL_INTERVAL_S = 1.0
-"""Seconds between two requests: one that finds no statement running has no effect."""
 
 _SQLSTATE = re.compile(r":  ([0-9A-Z]{5})$", re.MULTILINE)
 _DIAGNOSIS_TIMEOUT_S = 3.0
@@ -38,6 +38,7 @@ INVALID_PASSWORD: Final = "28P01"
 INVALID_AUTHORIZATION: Final = "28000"
 READ_ONLY: Final = "25006"
 
+# What libpq itself rejects, and the SQLSTATE that a server would have for it.
 _BY_LIBPQ_TEXT: Final = (
     ("no password supplied", INVALID_PASSWORD),
     ("server does not support SSL", INVALID_AUTHORIZATION),
@@ -47,7 +48,6 @@ _BY_LIBPQ_TEXT: Final = (
     ("session is read-only", READ_ONLY),
     ("server is in hot standby mode", READ_ONLY),
 )
-"""What libpq itself rejects, and the SQLSTATE that a server would have for it."""
 
 
 @frozen
@@ -70,14 +70,18 @@ class PostgresConnection(WaitingConnection):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+
+        # Names of the statements that `pipeline` has prepared on it.
         self.prepared: set[bytes] = set()
-        """Names of the statements that `pipeline` has prepared on it."""
+
+        # By Trio's clock: when it was opened, and when its plans were made or discarded.
         self.opened_at = self.planned_at = 0.0
-        """By Trio's clock: when it was opened, and when its plans were made or discarded."""
+
+        # What its server writes; None where the role may not see it.
         self.timeline: Timeline | None = None
-        """What its server writes; None where the role may not see it."""
+
+        # What the server warned of since somebody cleared this.
         self.warnings: list[str] = []
-        """What the server warned of since somebody cleared this."""
         self.add_notice_handler(partial(_keep_warning, self.warnings))
 
     @property

@@ -17,9 +17,9 @@ from mmo_trio.storage.sql.statements import (
     values_of,
 )
 
+# What the index `audit_changes` says in the same words: that nobody has only looked, or come and
+# gone.
 _IS_CHANGE = "act NOT IN ('personal_data_viewed', 'signed_in', 'signed_out', 'sign_in_failed')"
-"""What the index `audit_changes` says in the same words: that nobody has only looked, or come and
-gone."""
 
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id, mac"
 

@@ -22,22 +22,22 @@ from mmo_trio.storage.sql.monitoring import hold_brand, release_brand
 from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row
 
+# The columns of a `StoredApiKey`, in the order of its fields.
 _KEY_COLUMNS = "api_keys.id, api_keys.brand, digest, sealed, added_at, retired_at, leaked_at"
-"""The columns of a `StoredApiKey`, in the order of its fields."""
 
+# Selects brands with their keys; `parse_brand_records` reads the rows, which are in the order of
+# the keys' ids.
 SELECT_BRANDS = (
     f"SELECT brands.id, brands.brand, {_KEY_COLUMNS} FROM brands LEFT JOIN api_keys ON "
     f"api_keys.brand = brands.id"
 )
-"""Selects brands with their keys; `parse_brand_records` reads the rows, which are in the order of
-the keys' ids."""
 
+# A new brand waits as those of a restored store do: it may be one of after the backup, whose
+# payments are missing.
 _WAIT_IF_NEW = """
     INSERT INTO restored_brands (brand) SELECT DISTINCT ? FROM restored_brands
     WHERE NOT EXISTS (SELECT 1 FROM brands WHERE id = ?) ON CONFLICT (brand) DO NOTHING
 """
-"""A new brand waits as those of a restored store do: it may be one of after the backup, whose
-payments are missing."""
 
 
 def brands() -> SqlQuery[Sequence[BrandRecord]]:

@@ -21,13 +21,14 @@ from mmo_trio.storage.sql.statements import (
 
 STORE_STATE_COLUMNS = "id, epoch, command_epoch, raised_at, former_ids"
 SELECT_STORE_STATE = f"SELECT {STORE_STATE_COLUMNS} FROM store_state"
+
+# One statement, as each process repeats it every second.
 SELECT_CONFIGURATION = """
     SELECT configuration.generation, stopped.provider, stopped.brand FROM configuration LEFT JOIN (
         SELECT name AS provider, NULL AS brand FROM closed_providers
         UNION ALL SELECT NULL, brand FROM restored_brands
     ) AS stopped ON 1 = 1
 """
-"""One statement, as each process repeats it every second."""
 
 
 def parse_configuration(rows: Sequence[Row]) -> admin_types.Configuration:

@@ -33,8 +33,9 @@ _COLUMNS = (
 )
 _REQUEST_COLUMNS = "gateway_reference, at, operation, method, country, minor, currency"
 _REFUSED_COLUMNS = f"brand, cause, {_REQUEST_COLUMNS}"
+
+# Rows of one statement.
 _ROWS_MAX = 50
-"""Rows of one statement."""
 
 
 def add_configuration_change(

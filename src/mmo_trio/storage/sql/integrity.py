@@ -20,11 +20,12 @@ from mmo_trio.storage.sql.serialization import (
 from mmo_trio.storage.sql.statements import SqlQuery, execute
 
 _PAGE_SIZE = 1_000
+
+# The columns that `_transaction_error` checks, in its order.
 _CHECKED_COLUMNS = (
     "gateway_reference, brand, type, method, status, created_at, version, page_token, order_row, "
     "progress, object"
 )
-"""The columns that `_transaction_error` checks, in its order."""
 
 
 def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:

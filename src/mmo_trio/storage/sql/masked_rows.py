@@ -26,11 +26,11 @@ from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_suspens
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 
+# How long before its creation nothing about a payment is dated, whichever clocks have dated it.
 EARLIEST_LINE_BEFORE: Final = DAY
-"""How long before its creation nothing about a payment is dated, whichever clocks have dated it."""
 
+# Removes payments, by gatewayReference, from what a store remembers of them.
 Forget: TypeAlias = Callable[[Iterable[str]], None]
-"""Removes payments, by gatewayReference, from what a store remembers of them."""
 
 
 def forget_nothing(references: Iterable[str]) -> None:

@@ -25,18 +25,18 @@ from mmo_trio.storage.interface.admin_types import (
     QUARTER_HOUR,
 )
 
+# The beginning of the shortest span, brand, method, provider, whether it is simulated, status,
+# class of latency, type, currency and error code.
 FineKey: TypeAlias = tuple[Instant, str, str, str, int, str, int, str, str, str]
-"""The beginning of the shortest span, brand, method, provider, whether it is simulated, status,
-class of latency, type, currency and error code."""
 
+# Span, and a FineKey whose beginning is that of the span.
 CountKey: TypeAlias = tuple[Span, Instant, str, str, str, int, str, int, str, str, str]
-"""Span, and a FineKey whose beginning is that of the span."""
 
+# The columns of a CountKey, in its order.
 FIGURE_KEY = (
     "span, began_at, brand, method, provider, is_simulated, status, latency_s, type, currency, "
     "error_code"
 )
-"""The columns of a CountKey, in its order."""
 
 
 @frozen

@@ -39,12 +39,12 @@ def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
     )
 
 
+# The body of a callback's response, while it is kept.
 _BODY = """(
     SELECT body FROM callback_bodies AS kept
     WHERE kept.at = callbacks.at AND kept.brand = callbacks.brand
         AND kept.gateway_reference = callbacks.gateway_reference LIMIT 1
 )"""
-"""The body of a callback's response, while it is kept."""
 
 
 def callbacks(

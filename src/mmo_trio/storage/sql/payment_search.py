@@ -29,17 +29,17 @@ from mmo_trio.storage.sql.serialization import (
 )
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 
+# Payments that one search scans, so that none costs more rows, whatever it searches for.
 PAYMENTS_SCANNED_MAX = 5_000
-"""Payments that one search scans, so that none costs more rows, whatever it searches for."""
 
+# The position after the newest payment: every reference is in upper case.
 AFTER_NEWEST = Position(LAST_INSTANT, "~")
-"""The position after the newest payment: every reference is in upper case."""
 
+# Rows that one statement reads of payments that are selected by their content.
 CONTENT_ROWS_READ_MAX = 1_000
-"""Rows that one statement reads of payments that are selected by their content."""
 
+# Payments that are scanned to say how many a selection has, and what they have asked for.
 TOTALLED_MAX = 2_000
-"""Payments that are scanned to say how many a selection has, and what they have asked for."""
 
 _SELECT = "SELECT t.order_row, t.progress FROM transactions AS t"
 _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"

@@ -12,18 +12,18 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, object_of_row
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, Where
 
+# Rows that are read without a look at their sizes before: even the largest are fewer bytes than a
+# page may have.
 UNMEASURED_ROWS: Final = 100
-"""Rows that are read without a look at their sizes before: even the largest are fewer bytes than a
-page may have."""
 
 
 _COLUMNS: Final = f"is_simulated, {OBJECT_COLUMNS}"
 
+# The bytes that a row has in OBJECT_COLUMNS.
 _STORED_SIZE: Final = (
     "CASE WHEN length(object) > 0 THEN length(object) ELSE length(order_row) + length(progress) "
     "END AS size"
 )
-"""The bytes that a row has in OBJECT_COLUMNS."""
 
 
 def list_records(query: ListRecords) -> SqlQuery[Records]:

@@ -31,8 +31,8 @@ from mmo_trio.storage.sql.statements import (
 
 _LAST_RUN: Final = "last_run"
 
+# The lengths of time whose counts become too old.
 _SPANS_OF_HOURS: Final = [span for span in COUNT_SPANS if span < DAY]
-"""The lengths of time whose counts become too old."""
 
 
 @frozen(kw_only=True)

@@ -13,8 +13,8 @@ from mmo_trio.storage.sql.statements import SqlStatement
 
 logger = structlog.get_logger(__name__)
 
+# Learns the number of the migration that is applied next, and the number of the last one.
 ReportMigration: TypeAlias = Callable[[int, int], None]
-"""Learns the number of the migration that is applied next, and the number of the last one."""
 
 
 @frozen

@@ -40,12 +40,13 @@ from mmo_sansio.values.reversals import Reversal
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.net_effect import NetEffect, suspense_identity
 
+# What `object_of_row` needs of a transaction: its object, or else what it is rendered from.
 OBJECT_COLUMNS = (
     "object, CASE WHEN length(object) = 0 THEN order_row END, CASE WHEN length(object) = 0 THEN "
     "progress END"
 )
-"""What `object_of_row` needs of a transaction: its object, or else what it is rendered from."""
 
+# Adds to counters of brands: a later day begins at 0, and an earlier one counts no more.
 UPSERT_USAGE = """
     INSERT INTO brand_usage (brand, counter, day, amount) {source}
     ON CONFLICT (brand, counter) DO UPDATE SET
@@ -55,8 +56,8 @@ UPSERT_USAGE = """
             ELSE 0 END,
         day = CASE WHEN excluded.day > brand_usage.day THEN excluded.day ELSE brand_usage.day END
 """
-"""Adds to counters of brands: a later day begins at 0, and an earlier one counts no more."""
 
+# The hints of an open question and of a later one, as `merge_hints` merges them.
 MERGED_HINT = f"""
     CASE WHEN {{known}}.hint IS NULL OR {{later}}.hint IS NULL
             THEN coalesce({{known}}.hint, {{later}}.hint)
@@ -66,18 +67,18 @@ MERGED_HINT = f"""
             THEN {{known}}.hint || '\n' || {{later}}.hint
         ELSE {{later}}.hint END
 """
-"""The hints of an open question and of a later one, as `merge_hints` merges them."""
 
+# Providers' references may have any length; a key is cut to what every index can hold.
 SEARCH_KEY_LENGTH_MAX = 255
-"""Providers' references may have any length; a key is cut to what every index can hold."""
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
+# Orders that were parsed lately, some megabytes: those of payments under way.
 ORDERS_CACHED = 1_024
-"""Orders that were parsed lately, some megabytes: those of payments under way."""
 
+# Bytes before the content of a row.
 CHECKSUM_BYTES = 8
-"""Bytes before the content of a row."""
+
 _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _json_string = json.encoder.encode_basestring_ascii
 
@@ -187,8 +188,8 @@ def reopened_rows(effect: NetEffect) -> list[tuple[int, str]]:
     return [(id, CLOSED_BY_ITSELF) for id in sorted(effect.reopened)]
 
 
+# Who closes an entry that needs nobody any more.
 CLOSED_BY_ITSELF = "gateway"
-"""Who closes an entry that needs nobody any more."""
 
 
 def usage_rows(effect: NetEffect) -> list[tuple[str, str, int, int]]:
@@ -274,9 +275,9 @@ def serialize_order(order: model.Order) -> bytes:
     )
 
 
+# The amount in an order's row, between the title of the provider and the party. No text before it
+# matches: a quotation mark within a text has a backslash before it.
 _AMOUNT = re.compile(rb',([0-9]+),"([A-Z]{3})",\[')
-"""The amount in an order's row, between the title of the provider and the party. No text before it
-matches: a quotation mark within a text has a backslash before it."""
 
 
 @frozen

@@ -11,8 +11,9 @@ from attrs import AttrsInstance, Factory, astuple, define, frozen
 from mmo_sansio.values.clock import Instant
 
 T = TypeVar("T")
+
+# What compares with each value of a list.
 ANY_OF: Final = "= ANY (?)"
-"""What compares with each value of a list."""
 
 Row: TypeAlias = tuple[Any, ...]
 

@@ -58,9 +58,8 @@ T = TypeVar("T")
 QueryT = TypeVar("QueryT")
 ResultT = TypeVar("ResultT")
 
+# Look-ups in one hop: with more, the first would wait longer, and the hop is cheap enough for each.
 COALESCED_MAX = 64
-"""Look-ups in one hop: with more, the first would wait longer, and the hop is cheap enough for
-each."""
 
 _SELECT_KEY_OWNER = """
     SELECT brands.brand, api_keys.id FROM api_keys JOIN brands ON brands.id = api_keys.brand

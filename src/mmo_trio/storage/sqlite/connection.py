@@ -28,12 +28,17 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.waiting import ParkingSpot
 
 T = TypeVar("T")
+
+# Synchronous code that runs in a thread, inside one transaction.
 SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]
-"""Synchronous code that runs in a thread, inside one transaction."""
 
+# Seconds to wait for another process's write, e.g. a command's, before the caller has to retry.
 BUSY_TIMEOUT_S = 2.0
-"""Seconds to wait for another process's write, e.g. a command's, before the caller has to retry."""
 
+# Every commit is on the disk before its reply, on macOS, too, where a plain fsync may leave it in
+# the disk's own memory; the write-ahead log is emptied every 2,000 pages (8 MB), and cut back to 10
+# MiB after reads let it grow (:mod:`.log_bound`). Each connection caches up to 16 MiB of pages.
+# What is removed is overwritten with zeros.
 _PRAGMAS = """
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
@@ -45,10 +50,6 @@ _PRAGMAS = """
     PRAGMA wal_autocheckpoint = 2000;
     PRAGMA journal_size_limit = 10485760;
 """
-"""Every commit is on the disk before its reply, on macOS, too, where a plain fsync may leave it in
-the disk's own memory; the write-ahead log is emptied every 2,000 pages (8
-MB), and cut back to 10 MiB after reads let it grow (:mod:`.log_bound`). Each connection caches up
-to 16 MiB of pages. What is removed is overwritten with zeros."""
 
 _TRANSIENT_CODES = {
     sqlite3.SQLITE_BUSY,
@@ -126,11 +127,11 @@ def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Se
     return connection.execute(text, values).fetchall()
 
 
+# Reads at once; a commit never waits for them.
 READERS_MAX: Final = 4
-"""Reads at once; a commit never waits for them."""
 
+# Calls that wait for a place with the threads of one kind.
 WAITING_MAX: Final = 4_096
-"""Calls that wait for a place with the threads of one kind."""
 
 
 class OpenConnection(Protocol):

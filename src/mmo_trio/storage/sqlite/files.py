@@ -16,14 +16,15 @@ from typing import Final, TypeAlias
 
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
 
+# The device and inode of a file, which no name changes.
 FileIdentity: TypeAlias = tuple[int, int]
-"""The device and inode of a file, which no name changes."""
 
+# A byte of the database file that SQLite never locks; no file is as long.
 _LOCKED_BYTE: Final = 1 << 62
-"""A byte of the database file that SQLite never locks; no file is as long."""
+
+# Bytes that the disk must have free: the write-ahead log grows by 8 MB before it is emptied, and
+# the database grows when that happens.
 FREE_BYTES_MIN: Final = 16 * 1024 * 1024
-"""Bytes that the disk must have free: the write-ahead log grows by 8 MB before it is emptied, and
-the database grows when that happens."""
 
 _LOG_SUFFIXES: Final = ("-wal", "-shm")
 
@@ -145,12 +146,15 @@ class OpenFiles:
         self._path = str(path)
         self._log_paths = [f"{path}{suffix}" for suffix in _LOG_SUFFIXES]
         self._database = _identity(self._path)
+
+        # The write-ahead log and its index; None while SQLite may have closed them.
         self._log: Sequence[FileIdentity | None] | None = None
-        """The write-ahead log and its index; None while SQLite may have closed them."""
+
+        # Whether they were in their places when last looked at.
         self.in_place = True
-        """Whether they were in their places when last looked at."""
+
+        # The length of the write-ahead log when last looked at.
         self.log_bytes = 0
-        """The length of the write-ahead log when last looked at."""
 
     def record(self) -> None:
         """Note the log that SQLite has just opened. Raises StoreUnavailable when the files are no

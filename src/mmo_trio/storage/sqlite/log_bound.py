@@ -17,15 +17,15 @@ from attrs import Factory, define
 from mmo_sansio.values.clock import MILLISECOND, SECOND, MonotonicInstant, Span, elapsed, later
 from mmo_trio.storage.interface.store import StoreUnavailable
 
+# The length from which the log is emptied: half as long again as it is without long reads. It grows
+# a little further while the present reads end.
 LOG_BYTES_MAX: Final = 12 * 1024 * 1024
-"""The length from which the log is emptied: half as long again as it is without long reads. It
-grows a little further while the present reads end."""
 
+# How long reads may go on once the log is too long.
 READS_END_WITHIN: Final = Span(500 * MILLISECOND)
-"""How long reads may go on once the log is too long."""
 
+# How long another process may be waited for.
 _BUSY_TIMEOUT_MS: Final = 200
-"""How long another process may be waited for."""
 
 
 @define(eq=False)

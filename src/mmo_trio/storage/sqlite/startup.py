@@ -28,11 +28,11 @@ from mmo_trio.storage.sqlite.files import (
 )
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 
+# STRICT tables came with 3.37, the operator `->>` with 3.38.
 SQLITE_VERSION_MIN = (3, 38, 0)
-"""STRICT tables came with 3.37, the operator `->>` with 3.38."""
 
+# `MMOG` in the file's header: databases of other programs are not touched.
 APPLICATION_ID = 0x4D4D4F47
-"""`MMOG` in the file's header: databases of other programs are not touched."""
 
 
 @asynccontextmanager

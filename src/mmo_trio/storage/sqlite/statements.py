@@ -29,10 +29,10 @@ from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
 from mmo_trio.storage.sql.net_effect import FIGURE_KEY, NetEffect, batch_counts, sum_by_span
 from mmo_trio.storage.sql.statements import Row
 
+# Rows that one statement inserts or looks for at most: each number of rows is a statement of its
+# own, which stays prepared. To look for rows of VALUES takes half of the time that it takes for
+# those of an array of JSON.
 ROWS_PER_STATEMENT: Final = 16
-"""Rows that one statement inserts or looks for at most: each number of rows is a statement of its
-own, which stays prepared. To look for rows of VALUES takes half of the time that it takes for those
-of an array of JSON."""
 
 _SELECT_TRANSACTIONS = """
     SELECT order_row, progress FROM ({rows}) AS wanted
@@ -67,6 +67,8 @@ _SELECT_INTENTS = """
     CROSS JOIN intents ON gateway_reference = wanted.column1 AND kind = wanted.column2
 """
 
+# A question goes on from the open one about its payment, under a new id: this may be another
+# process, whose question is still to be claimed.
 _REPLACE_POLL = f"""
     INSERT OR REPLACE INTO intents
         (gateway_reference, kind, is_held, since, hint, provider_reference)
@@ -80,14 +82,12 @@ _REPLACE_POLL = f"""
     LEFT JOIN intents AS known
         ON known.gateway_reference = later.gateway_reference AND known.kind = 'poll'
 """
-"""A question goes on from the open one about its payment, under a new id: this may be another
-process, whose question is still to be claimed."""
 
 
+# Transactions in the cache: a payment's first decisions follow within a second or so. Each is some
+# thirty objects, which the garbage collector scans again and again, so more of them would cost what
+# they save.
 CACHED_MAX = 2_048
-"""Transactions in the cache: a payment's first decisions follow within a second or so. Each is some
-thirty objects, which the garbage collector scans again and again, so more of them would cost what
-they save."""
 
 
 @define

@@ -53,8 +53,8 @@ from mmo_trio.system.clock import GatewayClock
 
 T = TypeVar("T")
 
+# Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5).
 STORE_TIMEOUT_S = 10.0
-"""Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5)."""
 
 _PROGRESS_HANDLER_STEPS = 50_000
 
@@ -102,10 +102,12 @@ class SqliteStore(Store):
         self._idle_readers: list[sqlite3.Connection] = []
         self._readers = system.make_readers()
         self._is_closed = False
+
+        # The generation of the configuration that was recorded last.
         self._used_generation: int | None = None
-        """The generation of the configuration that was recorded last."""
+
+        # Id of the last unclaimed durable intent that was returned.
         self._last_claimed_id = 0
-        """Id of the last unclaimed durable intent that was returned."""
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         """Make one hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""

@@ -60,26 +60,32 @@ class SqliteWriter:
         self._files = files
         self._log_bound = log_bound
         self._is_closed = False
+
+        # None after an error, until the next write opens another.
         self.connection: sqlite3.Connection | None = connection
-        """None after an error, until the next write opens another."""
         self.timeout_s = timeout_s
         self._calls = system.make_writer()
         self.recent = RecentTransactions()
+
+        # Attempts whose caller doesn't know their outcome, and so can't do what they scheduled.
         self.in_doubt: list[WriteAttempt] = []
-        """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
+
+        # How far the store had come when a commit of this process raised an epoch last; None while
+        # none has.
         self.raised_state: StoreState | None = None
-        """How far the store had come when a commit of this process raised an epoch last; None while
-        none has."""
+
+        # Whether it may have committed something since.
         self.has_unmarked_commits = False
-        """Whether it may have committed something since."""
+
+        # The statement that raises the epoch; None for a command that doesn't count its commits.
         self._raise = _RAISE_EPOCH if serves else None
-        """The statement that raises the epoch; None for a command that doesn't count its
-        commits."""
         self._raise_interval = Span(int(EPOCH_INTERVAL_S * SECOND))
+
+        # When the next commit raises the epoch, by the boot clock.
         self._raise_at = MonotonicInstant(0)
-        """When the next commit raises the epoch, by the boot clock."""
+
+        # The one that the thread works at.
         self._active: WriteAttempt | None = None
-        """The one that the thread works at."""
 
     async def write(self, call: SqliteCall[T], attempt: WriteAttempt | None = None) -> T:
         """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises
@@ -251,10 +257,12 @@ class WriteAttempt:
         self._is_abandoned = False
         self._is_committing = False
         self.has_ended = False
+
+        # Durable intents that it writes if it commits.
         self.scheduled: Sequence[IntentKey] = ()
-        """Durable intents that it writes if it commits."""
+
+        # It dates no payment before this wall time; 0 until that is known.
         self.creates_from = Instant(0)
-        """It dates no payment before this wall time; 0 until that is known."""
 
     def require_wanted(self) -> None:
         """Raise StoreUnavailable when the caller has given up."""

@@ -44,25 +44,26 @@ from mmo_trio.workers.providers.shared_tokens import SharedTokens
 
 logger = structlog.get_logger(__name__)
 
+# Seconds that signing in may take, including the wait for another task that signs in.
 SIGN_IN_TIMEOUT_S = 8.0
-"""Seconds that signing in may take, including the wait for another task that signs in."""
 
+# Seconds for which a failed sign-in is reused, so that waiting tasks do not repeat it in turn.
 SIGN_IN_FAILURE_TTL_S = 2.0
-"""Seconds for which a failed sign-in is reused, so that waiting tasks do not repeat it in turn."""
 
+# Statuses that say that the provider is unavailable. A 500 may concern one payment only.
 UNAVAILABLE_STATUSES = frozenset({429, 502, 503, 504})
-"""Statuses that say that the provider is unavailable. A 500 may concern one payment only."""
 
+# Seconds of which the unused part may be used at once, where the requests of a provider are
+# limited.
 BURST_WINDOW_S = 5.0
-"""Seconds of which the unused part may be used at once, where the requests of a provider are
-limited."""
 
 TOO_MANY_REQUESTS: Final = 429
-WAIT_STATUSES: Final = frozenset({TOO_MANY_REQUESTS, 503})
-"""Statuses with which a `Retry-After` says when to come again."""
 
+# Statuses with which a `Retry-After` says when to come again.
+WAIT_STATUSES: Final = frozenset({TOO_MANY_REQUESTS, 503})
+
+# Sends a request to a provider; raises ExchangeFailed when there is no usable answer.
 SendRequest: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
-"""Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""
 
 ResultT = TypeVar("ResultT")
 

@@ -55,45 +55,45 @@ from mmo_trio.workers.providers.account import ProviderAccount, SendRequest, dri
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two looks at what other processes and people have noted; what was recorded in
+# between is written together.
 ROUND_S: Final = 2.0
-"""Seconds between two looks at what other processes and people have noted; what was recorded in
-between is written together."""
 
+# Seconds after the start before the first check, or question for a balance: payments that wait go
+# first.
 FIRST_CHECK_AFTER_S: Final = 30.0
-"""Seconds after the start before the first check, or question for a balance: payments that wait go
-first."""
 
 CHECKED_AT_MOST_EVERY: Final = HOUR
 CHECKED_EVERY: Final = DAY
 
+# How long after a sign-in that had no usable answer an account is checked again: the finding, and
+# the alert by it, shall not stand for a day after the operator's fault is over.
 CHECKED_AGAIN_AFTER: Final = Span(10 * MINUTE)
-"""How long after a sign-in that had no usable answer an account is checked again: the finding, and
-the alert by it, shall not stand for a day after the operator's fault is over."""
 
 CHECK_TIMEOUT_S: Final = 60.0
 
 AVAILABILITY_ASKED_EVERY: Final = Span(30 * SECOND)
 
+# How long payments are held back since the provider last said so. Then one is tried: if the others
+# went with it, all would meet what is still refused, and a password that is still wrong be locked.
 HELD_FOR: Final = Span(5 * MINUTE)
-"""How long payments are held back since the provider last said so. Then one is tried: if the others
-went with it, all would meet what is still refused, and a password that is still wrong be locked."""
 
+# How long the others wait for what becomes of it: they follow where nothing refuses it by then, as
+# some operators say only by a result whether they take what was sent.
 TRIED_FOR: Final = Span(MINUTE)
-"""How long the others wait for what becomes of it: they follow where nothing refuses it by then, as
-some operators say only by a result whether they take what was sent."""
 
+# What is held back beside the types of payments.
 _REVERSALS: Final = "reversals"
-"""What is held back beside the types of payments."""
 
+# The content of a note of a check that a person has asked for.
 REQUESTED: Final = "requested"
-"""The content of a note of a check that a person has asked for."""
 
+# What one process records of one account at most.
 RECORDED_BYTES_MAX: Final = 1024 * 1024
-"""What one process records of one account at most."""
 
+# How long recorded lines wait for the command that collects them: an hour, the longest recording,
+# and one more.
 RECORDED_KEPT_FOR: Final = Span(2 * HOUR)
-"""How long recorded lines wait for the command that collects them: an hour, the longest recording,
-and one more."""
 
 TIDIED_EVERY: Final = MINUTE
 

@@ -51,30 +51,30 @@ from mmo_trio.workers.providers.worker import CONVERSATION_TIMEOUT_S
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two looks at what is due.
 SCAN_INTERVAL_S = 1.0
-"""Seconds between two looks at what is due."""
 
+# Seconds between two looks while more is due than may be asked about at once.
 SCAN_INTERVAL_MIN_S = 0.05
-"""Seconds between two looks while more is due than may be asked about at once."""
 
+# Open questions at once: a flood of forged notifications must leave the accounts' requests to
+# payments.
 QUESTIONS_MAX = 32
-"""Open questions at once: a flood of forged notifications must leave the accounts' requests to
-payments."""
 
+# Seconds before the next round when the store can't serve.
 RETRY_DELAY_S = 5.0
-"""Seconds before the next round when the store can't serve."""
 
+# How often an account is listed, by one of all processes.
 LIST_INTERVAL: Final = Span(5 * MINUTE)
-"""How often an account is listed, by one of all processes."""
 
+# How old a payment is when it is listed: mostly it was notified before.
 LISTED_AFTER: Final = Span(2 * MINUTE)
-"""How old a payment is when it is listed: mostly it was notified before."""
 
+# How much of the time that was listed is listed again: a provider may list a payment late.
 LISTING_OVERLAP: Final = Span(HOUR)
-"""How much of the time that was listed is listed again: a provider may list a payment late."""
 
+# How long a provider lists a payment.
 LISTED_FOR: Final = Span(48 * HOUR)
-"""How long a provider lists a payment."""
 
 
 @define(eq=False)

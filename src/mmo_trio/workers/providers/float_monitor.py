@@ -32,13 +32,13 @@ from mmo_trio.workers.providers.account_notes import CHECK_TIMEOUT_S, FIRST_CHEC
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two looks at whose turn it is, and at what other processes have learnt.
 ROUND_S: Final = 15.0
-"""Seconds between two looks at whose turn it is, and at what other processes have learnt."""
 
 REFUSAL_SHOWN_FOR: Final = DAY
 
+# The content of a note about a float that is low.
 LOW: Final = "low"
-"""The content of a note about a float that is low."""
 
 
 @frozen

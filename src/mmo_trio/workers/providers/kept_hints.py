@@ -22,14 +22,14 @@ from mmo_sansio.values.money import Money
 
 logger = structlog.get_logger(__name__)
 
+# Hints have names and numbers of payers.
 FILE_MODE: Final = 0o600
-"""Hints have names and numbers of payers."""
 
+# Lines after which the file is written anew, with what the store lacks still.
 LINES_MAX: Final = 2_000
-"""Lines after which the file is written anew, with what the store lacks still."""
 
+# The longest line: those of operators have some kilobytes.
 LINE_BYTES_MAX: Final = 65_536
-"""The longest line: those of operators have some kilobytes."""
 
 RunCall = Callable[[Callable[[], None]], Awaitable[None]]
 

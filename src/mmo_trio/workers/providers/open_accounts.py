@@ -30,9 +30,9 @@ from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint, rate_limit
 from mmo_trio.workers.providers.shared_tokens import SharedTokens
 
+# `KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the
+# settings nor in the environment.
 FILE_SUFFIX = "_file"
-"""`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the
-settings nor in the environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
 
@@ -48,8 +48,9 @@ _OTHER_KEYS = (
     "float_minimums",
     *SIGN_KEYS,
 )
+
+# Options of every kind of provider.
 COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(common_option.key for common_option in common.COMMON_OPTIONS))
-"""Options of every kind of provider."""
 
 
 class SendWithDeadline(Protocol):

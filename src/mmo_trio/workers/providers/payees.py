@@ -16,11 +16,11 @@ from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.payees import PayeeReport, PayeeUnanswered, outcome_of
 from mmo_trio.workers.providers.account import SendRequest, drive_async
 
+# Seconds that the operator has: those who ask wait for no more than ten.
 ANSWERED_WITHIN_S: Final = 8.0
-"""Seconds that the operator has: those who ask wait for no more than ten."""
 
+# How often each outcome was told, by provider and outcome.
 PayeeOutcomes: TypeAlias = Counter[tuple[str, str]]
-"""How often each outcome was told, by provider and outcome."""
 
 
 @define(eq=False)

@@ -37,15 +37,16 @@ from mmo_trio.workers.providers.worker import (
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two looks at what is due.
 SCAN_INTERVAL_S = 1.0
-"""Seconds between two looks at what is due."""
 
+# Payments whose reversals are sent or asked after at once: they leave the accounts to payments.
 CONVERSATIONS_MAX = 16
-"""Payments whose reversals are sent or asked after at once: they leave the accounts to payments."""
 
+# Seconds before a reversal is tried again that could not be decided; it holds up no other.
 RETRY_DELAY_S = 30.0
-"""Seconds before a reversal is tried again that could not be decided; it holds up no other."""
 
+# The label of each kind of report in the metrics.
 REVERSAL_LABELS = {
     reversals.ReversalAccepted: "accepted",
     reversals.ReversalSucceeded: "succeeded",
@@ -54,7 +55,6 @@ REVERSAL_LABELS = {
     reversals.ReversalNeverReceived: "never_received",
     reversals.ReversalCannotTell: "cannot_tell",
 }
-"""The label of each kind of report in the metrics."""
 
 
 async def _try_none(*_: object) -> bool:

@@ -15,15 +15,15 @@ from mmo_sansio.messages.intents import PollEnded, merge_polls
 from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_trio.storage.interface.store import WorkItem
 
+# Seconds before the first repetition of a question; the pause doubles each time.
 PAUSE_S = 30.0
-"""Seconds before the first repetition of a question; the pause doubles each time."""
 
+# The longest pause in seconds: as long as that between two polls of a pending payment.
 PAUSE_MAX_S = 3600.0
-"""The longest pause in seconds: as long as that between two polls of a pending payment."""
 
+# Own time after the oldest question without an answer from which on staff have to look: longer than
+# an operator's outage over a weekend.
 GIVEN_UP_AFTER = Span(3 * DAY)
-"""Own time after the oldest question without an answer from which on staff have to look: longer
-than an operator's outage over a weekend."""
 
 
 @define(eq=False)

@@ -58,55 +58,56 @@ from mmo_trio.workers.providers.unanswered_polls import UnansweredPolls
 
 logger = structlog.get_logger(__name__)
 
+# Simultaneous conversations with one provider: enough to fill the engine's batches. A slow provider
+# delays its own payments only.
 CONVERSATIONS_MAX = 256
-"""Simultaneous conversations with one provider: enough to fill the engine's batches. A slow
-provider delays its own payments only."""
 
+# Work items that may wait for a conversation with one provider.
 WAITING_MAX = 10_000
-"""Work items that may wait for a conversation with one provider."""
 
+# Hints of notifications that may wait in memory for the store: of each at most some kilobytes.
 KEPT_HINTS_MAX = 1_000
-"""Hints of notifications that may wait in memory for the store: of each at most some kilobytes."""
 
+# Seconds between two polls of one payment that has ended, as the payment rules have it for pending
+# ones.
 ENDED_POLL_INTERVAL_S = 2.0
-"""Seconds between two polls of one payment that has ended, as the payment rules have it for pending
-ones."""
 
+# Seconds between two polls of payments that have ended, of one provider: they leave its rate, and
+# the processor, to payments that somebody waits for, also when thousands have expired together.
 ENDED_POLL_PAUSE_S = 0.1
-"""Seconds between two polls of payments that have ended, of one provider: they leave its rate, and
-the processor, to payments that somebody waits for, also when thousands have expired together."""
 
+# Seconds for a conversation, from before its submission is recorded; shorter than
+# SUBMISSION_TIMEOUT of the payment rules.
 CONVERSATION_TIMEOUT_S = 20.0
-"""Seconds for a conversation, from before its submission is recorded; shorter than
-SUBMISSION_TIMEOUT of the payment rules."""
 
+# Seconds that active conversations have once the worker drains.
 DRAIN_GRACE_S = 20.0
-"""Seconds that active conversations have once the worker drains."""
 
+# Seconds before the first retry; the delay doubles each time.
 RETRY_DELAY_S = 0.5
-"""Seconds before the first retry; the delay doubles each time."""
 
+# The longest delay in seconds while the store is unavailable.
 STORE_RETRY_DELAY_MAX_S = 15.0
-"""The longest delay in seconds while the store is unavailable."""
 
+# For how long a commit whose outcome is unknown may still become durable.
 IN_DOUBT_MAX_S = 900.0
-"""For how long a commit whose outcome is unknown may still become durable."""
 
+# The longest delay in seconds until it is looked for again.
 IN_DOUBT_DELAY_MAX_S = 60.0
-"""The longest delay in seconds until it is looked for again."""
 
+# The longest delay in seconds before a payment that certainly did not reach its provider is
+# submitted again: each submission adds lines to its journal. Also the longest before an input that
+# cannot be decided is repeated.
 SUBMISSION_RETRY_DELAY_MAX_S = 300.0
-"""The longest delay in seconds before a payment that certainly did not reach its provider is
-submitted again: each submission adds lines to its journal. Also the longest before an input that
-cannot be decided is repeated."""
 
+# Seconds between two looks whether a payment that is held back will not be sent at all.
 HOLD_CHECKED_EVERY_S = 30.0
-"""Seconds between two looks whether a payment that is held back will not be sent at all."""
 
+# How often an input that cannot be decided is tried, in some 4 s, before its conversation makes
+# room for others.
 TRIES_IN_PLACE = 4
-"""How often an input that cannot be decided is tried, in some 4 s, before its conversation makes
-room for others."""
 
+# The label of each kind of report in the metrics.
 REPORT_LABELS: Mapping[type[inputs.ProviderReport], str] = MappingProxyType(
     {
         inputs.ProviderAccepted: "accepted",
@@ -117,7 +118,6 @@ REPORT_LABELS: Mapping[type[inputs.ProviderReport], str] = MappingProxyType(
         inputs.ProviderCannotTell: "cannot_tell",
     }
 )
-"""The label of each kind of report in the metrics."""
 
 
 @define(eq=False)

@@ -15,18 +15,19 @@ from mmo_trio.pages.payment.languages.portuguese import PORTUGUESE
 from mmo_trio.pages.payment.languages.swahili import SWAHILI
 from mmo_trio.pages.payment.languages.texts import PageTexts
 
+# The languages by code, in the order of the switch; the first is the default.
 LANGUAGES: Mapping[str, PageTexts] = MappingProxyType(
     {language.code: language for language in (ENGLISH, FRENCH, SWAHILI, PORTUGUESE, ARABIC)}
 )
-"""The languages by code, in the order of the switch; the first is the default."""
 
 _MAGHREB_FORMAT = NumberFormat(
     thousands_separator=".", decimal_separator=",", is_currency_first=False
 )
+
+# Number formats of locales that differ from the language's (Unicode CLDR).
 NUMBER_FORMATS_BY_LOCALE: Mapping[str, NumberFormat] = MappingProxyType(
     dict.fromkeys(("ar-dz", "ar-ly", "ar-ma", "ar-tn", "ar-eh"), _MAGHREB_FORMAT)
 )
-"""Number formats of locales that differ from the language's (Unicode CLDR)."""
 
 
 def choose_language(requested: str | None, accepted: Iterable[str]) -> PageTexts:

@@ -13,8 +13,8 @@ from mmo_sansio.values.error_codes import ErrorCode, PayerStep
 from mmo_sansio.values.number_format import NumberFormat, format_count, format_digits
 from mmo_trio.system.display_text import MASK_CHARACTER, mask_own_number
 
+# The longest time that is shown in minutes; above it, in hours.
 MINUTES_MAX = 120
-"""The longest time that is shown in minutes; above it, in hours."""
 
 
 class PluralCategory(StrEnum):
@@ -28,8 +28,8 @@ class PluralCategory(StrEnum):
     OTHER = "other"
 
 
+# Chooses the form beside a whole number, from 0.
 PluralRule = Callable[[int], PluralCategory]
-"""Chooses the form beside a whole number, from 0."""
 
 
 def one_or_other(count: int) -> PluralCategory:
