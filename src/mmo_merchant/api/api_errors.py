@@ -36,7 +36,10 @@ class ApiRejection(MerchantApiError):
     """Raised for a request that the gateway has rejected: nothing was stored."""
 
     def __init__(self, problem: ApiProblem) -> None:
-        named = "" if problem.request_id is None else f" (request {problem.request_id})"
+        if problem.request_id is None:
+            named = ""
+        else:
+            named = f" (request {problem.request_id})"
         super().__init__(f"{problem.status} {problem.cause}: {problem.detail}{named}")
         self.problem = problem
 

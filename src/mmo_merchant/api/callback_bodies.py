@@ -77,7 +77,10 @@ def verify_key(headers: HasItems, keys: Sequence[str]) -> None:
     if not keys or not all(keys):
         raise ValueError("Name at least one API key, and no empty one.")
     received = [value for name, value in headers.items() if name.lower() == "x-api-key"]
-    text = received[0] if len(received) == 1 else ""
+    if len(received) == 1:
+        text = received[0]
+    else:
+        text = ""
     matches = [hmac.compare_digest(text.encode(errors="replace"), key.encode()) for key in keys]
     if not any(matches):
         raise WrongKey("X-API-KEY is none of our keys.")

@@ -179,18 +179,25 @@ def next_step(
     list_at = _due(progress.list_at, now, rules.list_every)
     if list_at <= now and progress.through < now:
         return _list_step(access, progress, rules, now)
-    ask_at = None if watched is None else _due(watched.ask_at, now, POLL_INTERVAL_MAX)
+    ask_at = None
+    if watched is not None:
+        ask_at = _due(watched.ask_at, now, POLL_INTERVAL_MAX)
     if watched is not None and ask_at is not None and ask_at <= now:
         asked = evolve(watched, ask_at=now + POLL_INTERVAL)
         return LookUpStep(look_up_request(access, watched.gateway_reference), watched, asked)
-    list_at = now + POLL_INTERVAL if list_at <= now else list_at
-    return list_at if ask_at is None else min(list_at, ask_at)
+    if list_at <= now:
+        list_at = now + POLL_INTERVAL
+    if ask_at is None:
+        return list_at
+    return min(list_at, ask_at)
 
 
 def _due(at: datetime, now: datetime, at_most: timedelta) -> datetime:
     """Return when something is due; now, if that lies so far ahead that the clock must have been
     set back."""
-    return now if at > now + at_most else at
+    if at > now + at_most:
+        return now
+    return at
 
 
 def _list_step(
@@ -199,18 +206,21 @@ def _list_step(
     if progress.window_end is None or progress.through_after is None:
         settled = now - rules.overlap
         is_behind = settled - progress.through > rules.window_max
-        end = progress.through + rules.window_max if is_behind else now
-        after = end if is_behind else max(settled, progress.through)
+        if is_behind:
+            end = progress.through + rules.window_max
+            after = end
+        else:
+            end = now
+            after = max(settled, progress.through)
         progress = evolve(progress, window_end=end, through_after=after, page=None)
     assert progress.window_end is not None
     window = RecordsWindow(
         begin=progress.through, end=progress.window_end, page_size=rules.page_size
     )
-    request = (
-        records_request(access, window)
-        if progress.page is None
-        else page_request(access, progress.page)
-    )
+    if progress.page is None:
+        request = records_request(access, window)
+    else:
+        request = page_request(access, progress.page)
     stored = evolve(progress, list_at=now + POLL_INTERVAL, version=progress.version + 1)
     return ListStep(request, stored)
 
@@ -271,7 +281,9 @@ def _learn_from_look_up(step: LookUpStep, answer: Answer, *, now: datetime) -> L
         return Learned(forgotten=step.watched.gateway_reference, fault=error)
     except MerchantApiError as error:
         return Learned(fault=error)
-    return Learned(results=[found]) if found.has_ended else Learned(watched=[watch(found, now=now)])
+    if found.has_ended:
+        return Learned(results=[found])
+    return Learned(watched=[watch(found, now=now)])
 
 
 def watch(transaction: TransactionObject, *, now: datetime) -> WatchedPayment:
@@ -288,8 +300,12 @@ def watch(transaction: TransactionObject, *, now: datetime) -> WatchedPayment:
 def _gateway_time(answer: Answer) -> datetime | None:
     """Return the gateway's own time of the answer (RFC 9110 section 6.6.1), so that a clock of ours
     that is ahead skips no payment; None when it does not say."""
-    value = answer.value(b"date") if isinstance(answer, HttpResponse) else None
-    match = None if value is None else _HTTP_DATE.fullmatch(value)
+    value = None
+    if isinstance(answer, HttpResponse):
+        value = answer.value(b"date")
+    match = None
+    if value is not None:
+        match = _HTTP_DATE.fullmatch(value)
     if match is None:
         return None
     day, month, year, hour, minute, second = (group.decode() for group in match.groups())

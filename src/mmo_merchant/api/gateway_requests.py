@@ -232,7 +232,10 @@ def reversals_page_request(access: ApiAccess, cursor: str) -> HttpRequest:
 def payee_request(access: ApiAccess, method: str, msisdn: str, name: str = "") -> HttpRequest:
     """Return the question whose account is behind a number to which the brand may pay."""
     path = b"payees/" + encode_segment(method) + b"/" + encode_segment(msisdn)
-    query = b"?name=" + encode_segment(name) if name else b""
+    if name:
+        query = b"?name=" + encode_segment(name)
+    else:
+        query = b""
     return access.get_extension(path + query)
 
 
@@ -349,11 +352,10 @@ def _read_problem(response: HttpResponse) -> ApiProblem | None:
         title, error_code = read_text(members, "title"), read_text(members, "errorCode")
         instance = read_optional_text(members, "instance") or ""
         faults = members.get("errors")
-        errors = (
-            [checked_object(fault, "An error") for fault in faults]
-            if isinstance(faults, list)
-            else []
-        )
+        if isinstance(faults, list):
+            errors = [checked_object(fault, "An error") for fault in faults]
+        else:
+            errors = []
         fields = tuple(
             FieldError(read_text(error, "field"), read_text(error, "detail")) for error in errors
         )
@@ -377,4 +379,6 @@ def _request_id(instance: str, response: HttpResponse) -> str | None:
     if instance.startswith(INSTANCE_PREFIX):
         return instance.removeprefix(INSTANCE_PREFIX)
     header = response.value(b"x-request-id")
-    return None if header is None else header.decode("latin-1")
+    if header is None:
+        return None
+    return header.decode("latin-1")

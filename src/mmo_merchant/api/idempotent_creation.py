@@ -87,7 +87,9 @@ def create_or_get(
         pause_s = 0.0
         failure: MerchantApiError
         try:
-            return _found_payment(read_found(answer), payment) if looks_up else read_started(answer)
+            if looks_up:
+                return _found_payment(read_found(answer), payment)
+            return read_started(answer)
         except TransactionNotFound as error:
             if looks_up and not is_used:
                 looks_up = False
@@ -118,8 +120,12 @@ def _has_stored_nothing(error: GatewayUnavailable) -> bool:
 
 def _advised_pause_s(failure: MerchantApiError) -> float:
     """Return the seconds that the gateway asks to wait, bounded; 0 when it names none."""
-    problem = failure.problem if isinstance(failure, GatewayUnavailable | ApiRejection) else None
-    return 0.0 if problem is None else min(float(problem.retry_after_s or 0), PAUSE_MAX_S)
+    problem = None
+    if isinstance(failure, GatewayUnavailable | ApiRejection):
+        problem = failure.problem
+    if problem is None:
+        return 0.0
+    return min(float(problem.retry_after_s or 0), PAUSE_MAX_S)
 
 
 def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPayment:

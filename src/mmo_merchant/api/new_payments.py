@@ -150,4 +150,6 @@ def _party_object(party: Party) -> str:
 
 
 def _label(value: LabelValue) -> str:
-    return format(value, "f") if isinstance(value, Decimal) else json.dumps(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return json.dumps(value)

@@ -55,7 +55,9 @@ def read_text(members: JsonObject, name: str) -> str:
 
 def read_optional_text(members: JsonObject, name: str) -> str | None:
     """Return a string member; None when it is null or absent. Raises UnreadableBody."""
-    return None if members.get(name) is None else read_text(members, name)
+    if members.get(name) is None:
+        return None
+    return read_text(members, name)
 
 
 def read_status(members: JsonObject) -> Status:
@@ -90,7 +92,9 @@ def read_money(members: JsonObject, name: str) -> Money:
 
 def read_optional_money(members: JsonObject, name: str) -> Money | None:
     """Return a Money member; None when it is null or absent. Raises UnreadableBody."""
-    return None if members.get(name) is None else read_money(members, name)
+    if members.get(name) is None:
+        return None
+    return read_money(members, name)
 
 
 def read_time(members: JsonObject, name: str) -> datetime:
@@ -104,7 +108,9 @@ def read_time(members: JsonObject, name: str) -> datetime:
 
 def read_optional_time(members: JsonObject, name: str) -> datetime | None:
     """Return a timestamp in UTC; None when it is null or absent. Raises UnreadableBody."""
-    return None if members.get(name) is None else read_time(members, name)
+    if members.get(name) is None:
+        return None
+    return read_time(members, name)
 
 
 def read_base64(members: JsonObject, name: str) -> bytes:
@@ -124,7 +130,9 @@ def plain_value(value: object) -> Any:
                 number = parse_number(text)
             except ValueError:
                 raise UnreadableBody("A number is too long.") from None
-            return int(text) if text.lstrip("-").isdigit() else number
+            if text.lstrip("-").isdigit():
+                return int(text)
+            return number
         case dict():
             return {name: plain_value(member) for name, member in value.items()}
         case list():

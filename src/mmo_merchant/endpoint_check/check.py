@@ -74,7 +74,9 @@ async def check_endpoint(
     deadline = anyio.current_time() + settle_s
     verdicts = {}
     for situation, script, observed in played:
-        handled = None if probe is None else await _handled(probe, script.handled, deadline)
+        handled = None
+        if probe is not None:
+            handled = await _handled(probe, script.handled, deadline)
         verdicts[situation.name] = judge(situation, script, observed, handled)
     return [verdicts.get(situation.name) or _not_played(situation) for situation, _ in situations]
 
@@ -101,11 +103,10 @@ def new_run(now: Instant) -> str:
 
 
 def _not_played(situation: Situation) -> Verdict:
-    reason = (
-        "It needs TLS."
-        if situation.needs_tls
-        else "The endpoint gave no answer to the first request."
-    )
+    if situation.needs_tls:
+        reason = "It needs TLS."
+    else:
+        reason = "The endpoint gave no answer to the first request."
     return Verdict(situation, VerdictKind.NOT_PLAYED, (reason,))
 
 

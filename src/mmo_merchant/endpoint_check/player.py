@@ -125,7 +125,9 @@ async def play(endpoint: PlayedEndpoint, script: Script) -> list[list[Observatio
         if script.connection is ConnectionUse.WITH_SILENT:
             for _ in range(SILENT_CONNECTIONS):
                 await _open_silent(endpoint, stack)
-        kept = _KeptConnection() if script.connection is ConnectionUse.KEPT else None
+        kept = None
+        if script.connection is ConnectionUse.KEPT:
+            kept = _KeptConnection()
         for requests in script.rounds:
             observed.append(await _play_round(endpoint, requests, kept))
         if kept is not None:

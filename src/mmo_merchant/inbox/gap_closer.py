@@ -68,11 +68,10 @@ class GapCloser(Generic[ConnectionT]):
         step = next_step(self._client.access, progress, watched, rules=rules, now=self._now())
         if isinstance(step, datetime):
             return max(0.0, (step - self._now()).total_seconds())
-        is_ours = (
-            inbox.begin_look_up(step.watched, step.asked)
-            if isinstance(step, LookUpStep)
-            else inbox.save_progress(step.progress)
-        )
+        if isinstance(step, LookUpStep):
+            is_ours = inbox.begin_look_up(step.watched, step.asked)
+        else:
+            is_ours = inbox.save_progress(step.progress)
         if not is_ours:
             return OTHER_PROGRAM_PAUSE_S
         learned = learn(step, self._client.send(step.request), rules=rules, now=self._now())

@@ -256,7 +256,10 @@ def pay_outs(
                     f"Sending. After {options['poll_s']:g} s the ends are asked for; {path} has "
                     f"each state."
                 )
-            remark = "" if status else _pay(journal, lines, gateway, key, options)
+            if status:
+                remark = ""
+            else:
+                remark = _pay(journal, lines, gateway, key, options)
             try:
                 _write(file, table, options["encoding"], lines, journal)
             except OSError as error:
@@ -303,7 +306,10 @@ def _tell_earlier(
 ) -> Sequence[EarlierLine] | None:
     """Say what journals have paid of the lines. Return what other pay-rolls have; None where the
     file has a journal of its own: it has taken these lines, and goes on with them."""
-    own = list(read_journal(path)) if path.exists() else []
+    if path.exists():
+        own = list(read_journal(path))
+    else:
+        own = []
     _tell(tell_paid(lines, own))
     if own:
         return None
@@ -352,7 +358,10 @@ def _ask_gateway(
         async with client:
             if is_dry and (brand := await ask_methods(client)) is not None:
                 answers = judge_lines(lines, brand)
-            patience_s = 0.0 if is_dry else options["patience_s"]
+            if is_dry:
+                patience_s = 0.0
+            else:
+                patience_s = options["patience_s"]
             recorded = await read_recorded(
                 client, layout.name, now=datetime.now(UTC), patience_s=patience_s
             )

@@ -97,7 +97,9 @@ def _members(text: bytes) -> dict[str, Any]:
         members = json.loads(text)
     except ValueError:
         return {}
-    return members if isinstance(members, dict) else {}
+    if isinstance(members, dict):
+        return members
+    return {}
 
 
 def _state(members: Mapping[str, Any]) -> tuple[Phase | None, datetime | None]:

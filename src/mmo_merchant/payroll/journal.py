@@ -91,14 +91,18 @@ class LineState:
         """Return what the result file says."""
         if self.phase in (Phase.SENT, Phase.ACCEPTED, Phase.TAKEN):
             return Status.PENDING
-        return Status.SUCCESS if self.phase is Phase.SUCCESS else Status.FAILED
+        if self.phase is Phase.SUCCESS:
+            return Status.SUCCESS
+        return Status.FAILED
 
 
 def phase_of(found: TransactionObject) -> Phase:
     """Return how far a payment is that the gateway has."""
     if not found.has_ended:
         return Phase.ACCEPTED
-    return Phase.UNPROVED if found.is_failure_unproved else Phase(found.status.value)
+    if found.is_failure_unproved:
+        return Phase.UNPROVED
+    return Phase(found.status.value)
 
 
 def known_state(found: TransactionObject) -> LineState:
@@ -132,11 +136,10 @@ def changes(before: Sequence[tuple[int, str, str, str]], lines: Sequence[PayLine
             numbers = [line.number for line in lines[new_begin:new_end]] or [
                 number for number, _, _, _ in before[begin:end]
             ]
-            span = (
-                f"Line {numbers[0]}"
-                if len(numbers) == 1
-                else f"What is in lines {numbers[0]} to {numbers[-1]}"
-            )
+            if len(numbers) == 1:
+                span = f"Line {numbers[0]}"
+            else:
+                span = f"What is in lines {numbers[0]} to {numbers[-1]}"
             found.append(f"{span} is {_CHANGES[kind]}.")
     if not found:
         found.append("The references are not what they were: --name, or their column, has changed.")
@@ -304,7 +307,10 @@ def _write_table(
 
 def _row(line: PayLine, state: LineState) -> tuple[object, ...]:
     amount = line.payment.amount
-    remark = _UNCLEAR if state.phase is Phase.SENT else _EARLIER if state.is_earlier else ""
+    if state.phase is Phase.SENT:
+        remark = _UNCLEAR
+    else:
+        remark = _EARLIER if state.is_earlier else ""
     asked = (
         line.number,
         line.payment.merchant_reference,

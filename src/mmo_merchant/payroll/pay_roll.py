@@ -147,13 +147,17 @@ def earlier_try(reference: str) -> str | None:
     if found is None or int(found["number"]) < 2:
         return None
     before, number = found["before"], int(found["number"])
-    return before if number == 2 else f"{before}-try{number - 1}"
+    if number == 2:
+        return before
+    return f"{before}-try{number - 1}"
 
 
 def first_try(reference: str) -> str:
     """Return the reference under which a line was to be paid at first."""
     before = earlier_try(reference)
-    return reference if before is None else first_try(before)
+    if before is None:
+        return reference
+    return first_try(before)
 
 
 def read_pay_roll(text: Iterable[str], layout: Layout) -> tuple[list[PayLine], list[Fault]]:
@@ -222,7 +226,9 @@ def _total_faults(
     currency = currencies.pop()
     try:
         cell = table.number(row, "amount")
-        told = (layout.numbers or NumberFormat()).read(cell, currency) if cell != "" else None
+        told = None
+        if cell != "":
+            told = (layout.numbers or NumberFormat()).read(cell, currency)
     except CellFault:
         return
     if told is not None and told != _major(totals(above)[0]):
@@ -282,7 +288,10 @@ def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Faul
     unread: dict[str, str] = {}
     for name in table.positions:
         try:
-            cells[name] = table.key(row, name) if name in _KEYS else table.text(row, name)
+            if name in _KEYS:
+                cells[name] = table.key(row, name)
+            else:
+                cells[name] = table.text(row, name)
         except CellFault as fault:
             unread[name] = fault.problem
     if layout.numbers is not None and isinstance(table.cell(row, "amount"), str):

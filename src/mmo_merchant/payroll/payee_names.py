@@ -82,24 +82,33 @@ DIFFERS: Final = "DIFFERENT:"
 
 def describe(told: PayeeObject, believed: str) -> str:
     """Return what the operator tells beside what the file has."""
-    in_file = f"{believed} in the file" if believed else "no name in the file"
+    if believed:
+        in_file = f"{believed} in the file"
+    else:
+        in_file = "no name in the file"
     barred = " The account is barred: the pay-out would fail." if told.is_barred else ""
     match told.outcome:
         case "named":
             name = plain_name(told.name or "")
             sentence = f"{in_file}, {name} at the operator.{barred}"
             agrees = not barred and (not believed or names_agree(believed, name))
-            return sentence if agrees else f"{DIFFERS} {sentence}"
+            if agrees:
+                return sentence
+            return f"{DIFFERS} {sentence}"
         case "compared" if told.matches is None:
             return f"{in_file}; the operator can't compare it."
         case "compared":
             is_same = "is" if told.matches else "is not"
             sentence = f"{in_file}, which {is_same} the account's by the operator's word."
-            return sentence if told.matches else f"{DIFFERS} {sentence}"
+            if told.matches:
+                return sentence
+            return f"{DIFFERS} {sentence}"
         case "predicted":
             operator = plain_name(told.operator or "")
             sentence = f"{in_file}; the number is probably of {operator}."
-            return sentence if told.is_served else f"{DIFFERS} {sentence}"
+            if told.is_served:
+                return sentence
+            return f"{DIFFERS} {sentence}"
         case "unknown":
             return f"{DIFFERS} {in_file}; the operator has no account behind the number."
         case _:

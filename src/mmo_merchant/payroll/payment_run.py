@@ -158,7 +158,10 @@ class PaymentRun:
         """Pay, and wait until every line has ended, the gateway refuses the brand, or patience is
         over."""
         known, pause_s, changed_at = dict[str, Phase](), self.poll_s, anyio.current_time()
-        ask_at = changed_at if self._lines_in(Phase.ACCEPTED) else changed_at + pause_s
+        if self._lines_in(Phase.ACCEPTED):
+            ask_at = changed_at
+        else:
+            ask_at = changed_at + pause_s
         while True:
             self.fault = None
             await self._create_all()

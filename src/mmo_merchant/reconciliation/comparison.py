@@ -156,7 +156,9 @@ class Reconciliation:
             is_returned = line.is_fee and line.is_incoming is True
             self.fees[fee.currency] += -fee.minor if is_returned else fee.minor
         if line.is_fee:
-            about = candidates[0].record if candidates else None
+            about = None
+            if candidates:
+                about = candidates[0].record
             return _fee_differences(line, line.amount, about)
         if not candidates:
             if line.status is Status.SUCCESS and line.msisdn:
@@ -239,7 +241,9 @@ class Reconciliation:
         if len(short) != SHORT_REFERENCE_CHARACTERS:
             return []
         held = self._records.find_by_end(short.upper())
-        return [] if held is None else [held]
+        if held is None:
+            return []
+        return [held]
 
     def _differences(self, record: RecordedPayment, line: StatementLine) -> list[Difference]:
         """Return how a line differs from the payment that it is about."""
@@ -263,12 +267,17 @@ class Reconciliation:
     def _sent_back(self, record: RecordedPayment) -> list[Held]:
         """Return the reversals of a payment if all of its money has gone back by them: some
         statements then say of the payment itself that it is reversed."""
-        known = [] if record.reverses else self._records.find(record.gateway_reference)
+        if record.reverses:
+            known = []
+        else:
+            known = self._records.find(record.gateway_reference)
         back = [
             held for held in known if held.record.reverses and held.record.status is Status.SUCCESS
         ]
         returned = sum(held.record.amount.minor for held in back)
-        return back if returned == record.amount.minor else []
+        if returned == record.amount.minor:
+            return back
+        return []
 
 
 def _nearest(candidates: list[Held], line: StatementLine) -> Held:

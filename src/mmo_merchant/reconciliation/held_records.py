@@ -54,7 +54,9 @@ class RecordedPayment:
     @property
     def mark(self) -> str:
         """Return what sums of it and words about it begin with, as it is not added to money."""
-        return "simulated " if self.is_simulated else ""
+        if self.is_simulated:
+            return "simulated "
+        return ""
 
     @property
     def names(self) -> tuple[str | None, ...]:
@@ -146,10 +148,15 @@ class HeldRecords:
             for payment in self._by_end.find(end)
             if self._record(payment).gateway_reference.endswith(end)
         ]
-        return Held(payments[0], self.latest(payments[0])) if len(payments) == 1 else None
+        if len(payments) == 1:
+            return Held(payments[0], self.latest(payments[0]))
+        return None
 
     def _record(self, number: int) -> RecordedPayment:
-        begin = self._ends[number - 1] if number else 0
+        if number:
+            begin = self._ends[number - 1]
+        else:
+            begin = 0
         return self._unpack(self._packed[begin : self._ends[number]])
 
     def _pack(self, record: RecordedPayment) -> bytes:

@@ -186,8 +186,14 @@ class StatementReader:
         """Look through the whole file for what no line alone tells."""
         conventions = _Conventions(self.form.numbers or find_format(self._number_texts()))
         for row, column, cell in self._number_cells():
-            name = _OUTGOING if column == "amount" and self._is_told_to_go_out(row) else column
-            is_signed = cell < 0 if isinstance(cell, Decimal) else cell[0] in "+-"
+            if column == "amount" and self._is_told_to_go_out(row):
+                name = _OUTGOING
+            else:
+                name = column
+            if isinstance(cell, Decimal):
+                is_signed = cell < 0
+            else:
+                is_signed = cell[0] in "+-"
             names = conventions.signed if is_signed else conventions.unsigned
             if name in names or is_zero(cell) or self.table.is_total(row, KEYS):
                 continue
@@ -248,7 +254,10 @@ class StatementReader:
         cell = self.table.cell(row, "msisdn")
         if isinstance(cell, Decimal):
             cell = f"{cell:f}"
-        found = _MSISDN.findall(cell) if isinstance(cell, str) else []
+        if isinstance(cell, str):
+            found = _MSISDN.findall(cell)
+        else:
+            found = []
         return found[0] if len(found) == 1 else ""
 
     def _currency(self, row: Row) -> str:
@@ -310,7 +319,9 @@ class StatementReader:
                 raise CellFault("has both signs in the file", _ONE_SIGN, name)
             return False
         if name == "amount" and self._is_fee(row):
-            return False if is_negative else None
+            if is_negative:
+                return False
+            return None
         if name == "paid_in" or is_negative or "amount" in conventions.signed:
             return not is_negative
         return None

@@ -84,7 +84,9 @@ def shown_text(cell: Cell, mark: str) -> str:
         return ""
     if isinstance(cell, Decimal):
         return f"{cell:f}".replace(".", mark)
-    return _undo(cell) if isinstance(cell, str) else str(cell)
+    if isinstance(cell, str):
+        return _undo(cell)
+    return str(cell)
 
 
 def number_cell(cell: Cell) -> str | Decimal:
@@ -93,11 +95,15 @@ def number_cell(cell: Cell) -> str | Decimal:
     if isinstance(cell, str) and _REST_OF_NUMBER.match(cell.strip()):
         remedy = "Write the number without the apostrophe, and look whether it is whole."
         raise CellFault("begins with an apostrophe as if thousands stood before it", remedy)
-    return cell if isinstance(cell, Decimal) else cell_text(cell)
+    if isinstance(cell, Decimal):
+        return cell
+    return cell_text(cell)
 
 
 def _undo(text: str) -> str:
     if text[:1] not in ("=", "'") and "'" not in text:
         return text
     kept = _KEPT_AS_TEXT.fullmatch(text)
-    return kept[1].replace('""', '"').strip() if kept else unguard_cell(text)
+    if kept:
+        return kept[1].replace('""', '"').strip()
+    return unguard_cell(text)

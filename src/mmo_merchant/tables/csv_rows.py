@@ -34,7 +34,10 @@ def read_csv(text: Iterable[str], delimiter: str) -> Iterator[tuple[int, Sequenc
     number = 1
     try:
         for row in rows:
-            text_of_row = written[0] if len(written) == 1 else "".join(written)
+            if len(written) == 1:
+                text_of_row = written[0]
+            else:
+                text_of_row = "".join(written)
             # The parser takes a quotation mark within a cell for a letter of it.
             if '"' in text_of_row and quoted.fullmatch(text_of_row) is None:
                 yield Fault(number, "", "has a stray quotation mark", _REMEDY)

@@ -64,7 +64,9 @@ def _prove_without_a_mark(file: BinaryIO) -> Encoding | Fault:
             return in_utf_8
     file.seek(0)
     in_code_page = _prove(file, CODE_PAGE)
-    return Encoding(CODE_PAGE, is_guessed=True) if isinstance(in_code_page, Encoding) else in_utf_8
+    if isinstance(in_code_page, Encoding):
+        return Encoding(CODE_PAGE, is_guessed=True)
+    return in_utf_8
 
 
 def _prove(file: BinaryIO, name: str) -> Encoding | Fault:

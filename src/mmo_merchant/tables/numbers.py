@@ -88,14 +88,19 @@ class NumberFormat:
 
     def _remedy(self, decimals: int) -> str:
         mark, other = self.notation.value, _OTHER[self.notation]
-        example = f"1234{mark}{'50'.ljust(decimals, '0')}" if decimals else "1234"
+        if decimals:
+            example = f"1234{mark}{'50'.ljust(decimals, '0')}"
+        else:
+            example = "1234"
         advice = f"Write digits, and a {_NAMES[self.notation]} only before decimals: {example}."
         return f"{advice} If decimals stand behind a {_NAMES[other]}, say so by --decimal {other}"
 
 
 def declared_format(mark: str | None) -> NumberFormat | None:
     """Return the format that `--decimal` declares; None: it is to be proved."""
-    return None if mark is None else NumberFormat(Notation(mark), is_certain=True)
+    if mark is None:
+        return None
+    return NumberFormat(Notation(mark), is_certain=True)
 
 
 def find_format(cells: Iterable[str]) -> NumberFormat:
@@ -124,7 +129,10 @@ def _match(text: str, notation: Notation) -> re.Match[str] | None:
 def _value(found: re.Match[str]) -> Decimal:
     whole = _NOT_DIGITS.sub("", found["whole"])
     # Decimals that are not written are not added: some currencies have none.
-    decimals = f".{found['decimals']}" if found["decimals"] else ""
+    if found["decimals"]:
+        decimals = f".{found['decimals']}"
+    else:
+        decimals = ""
     return Decimal(f"{found['sign']}{whole}{decimals}")
 
 

@@ -95,7 +95,9 @@ def _cell(formula: Any, shown: Any) -> Cell:
     if shown.data_type == "e":
         return Unreadable("is an error of a spreadsheet program")
     if value is None:
-        return Unreadable("is a formula without a value") if formula.value is not None else None
+        if formula.value is not None:
+            return Unreadable("is a formula without a value")
+        return None
     if isinstance(value, bool | str | date | time | timedelta):
         return value
     if isinstance(value, int | float):
@@ -111,4 +113,6 @@ def _number(value: float, number_format: str) -> Cell:
     number = _DIGITS.create_decimal(repr(value))
     if not number.is_finite() or abs(number) >= 10**SHEET_DIGITS:
         return Unreadable(f"is a number of more digits than the {SHEET_DIGITS} that a sheet keeps")
-    return Decimal(int(number)) if number == int(number) else number
+    if number == int(number):
+        return Decimal(int(number))
+    return number

@@ -110,7 +110,9 @@ class Table:
     def cell(self, row: Row, field: str) -> Cell:
         """Return the cell of a field; None where the table has no column for it."""
         at = self.positions.get(field)
-        return row.cells[at] if at is not None and at < len(row.cells) else None
+        if at is not None and at < len(row.cells):
+            return row.cells[at]
+        return None
 
     def text(self, row: Row, field: str) -> str:
         """Return the text of a field; empty where there is none. Raises CellFault."""
@@ -147,7 +149,9 @@ class Table:
 def open_table(path: Path, form: TableForm, columns: Columns) -> Table | list[Fault]:
     """Find the headings of a table and, by them, its delimiter. Raises OSError."""
     sources = _find_sources(path, form)
-    return [sources] if isinstance(sources, Fault) else _choose_table(sources, columns)
+    if isinstance(sources, Fault):
+        return [sources]
+    return _choose_table(sources, columns)
 
 
 def read_text(lines: Iterable[str], form: TableForm, columns: Columns) -> Table | list[Fault]:

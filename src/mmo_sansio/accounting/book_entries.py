@@ -38,7 +38,10 @@ def payment_entries(
     if payment["status"] == Status.SUCCESS:
         amount = _money(payment["finalAmount"] or payment["requestedAmount"])
         minors[amount.currency] = _signed(payment, amount)
-    fee_minors = {fee.currency: -fee.minor} if fee else {}
+    if fee:
+        fee_minors = {fee.currency: -fee.minor}
+    else:
+        fee_minors = {}
 
     for currency in dict.fromkeys((*minors, *fee_minors)):
         yield _entry(
@@ -115,7 +118,9 @@ def _entry(
 
 
 def _signed(payment: Members, amount: Money) -> int:
-    return amount.minor if payment["type"] in MONEY_IN else -amount.minor
+    if payment["type"] in MONEY_IN:
+        return amount.minor
+    return -amount.minor
 
 
 def _money(members: Members) -> Money:
@@ -123,4 +128,6 @@ def _money(members: Members) -> Money:
 
 
 def _optional_money(members: Members | None) -> Money | None:
-    return None if members is None else _money(members)
+    if members is None:
+        return None
+    return _money(members)

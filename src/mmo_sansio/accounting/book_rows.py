@@ -104,7 +104,10 @@ def _entry_row(entry: BookEntry, zone: tzinfo) -> Sequence[Cell]:
 
 
 def _total_row(key: TotalKey, total: Total) -> Sequence[Cell]:
-    name = "total" if key.kind is EntryKind.PAYMENT else f"total {key.kind.value}"
+    if key.kind is EntryKind.PAYMENT:
+        name = "total"
+    else:
+        name = f"total {key.kind.value}"
     return (
         name,
         None,
@@ -124,7 +127,9 @@ def _total_row(key: TotalKey, total: Total) -> Sequence[Cell]:
 
 def _mark(is_simulated: bool) -> Cell:
     """Return the last cell of a row: `true` where no money moved."""
-    return "true" if is_simulated else None
+    if is_simulated:
+        return "true"
+    return None
 
 
 def cell_text(cell: Cell, guard: Callable[[str], str] = str) -> str:

@@ -144,7 +144,9 @@ def payee_response(method: Method, msisdn: str, report: PayeeReport) -> HttpResp
 def _reversal_objects(reversals: Sequence[Reversal]) -> Iterator[str]:
     for reversal in reversals:
         ended_at = reversal.ended_at
-        ended = None if ended_at is None else format_with_microseconds(ended_at)
+        ended = None
+        if ended_at is not None:
+            ended = format_with_microseconds(ended_at)
         yield (
             f'{{"id":"{reversal.id}"'
             f',"status":"{status_of(reversal).value}"'
@@ -159,12 +161,18 @@ def status_of(reversal: Reversal) -> Status:
     """Return what a merchant sees of the state of a reversal."""
     if reversal.state.has_moved:
         return Status.SUCCESS
-    return Status.FAILED if reversal.state.has_ended else Status.PENDING
+    if reversal.state.has_ended:
+        return Status.FAILED
+    return Status.PENDING
 
 
 def _text(value: str | None) -> str:
-    return "null" if value is None else _json_string(value)
+    if value is None:
+        return "null"
+    return _json_string(value)
 
 
 def _money(amount: Money | None) -> str:
-    return "null" if amount is None else money_object(amount)
+    if amount is None:
+        return "null"
+    return money_object(amount)

@@ -130,7 +130,10 @@ def _cursor_text(
     if position is None:
         return "null"
     cursor = Cursor(request.filters, direction, position)
-    of = PagedList.RECORDS if isinstance(request, RecordsRequest) else PagedList.REVERSALS
+    if isinstance(request, RecordsRequest):
+        of = PagedList.RECORDS
+    else:
+        of = PagedList.REVERSALS
     return f'"{encode_cursor(cursor, of=of, brand=request.query.brand, key=key)}"'
 
 
@@ -179,7 +182,9 @@ def transaction_object(transaction: Transaction) -> bytes:
     (T4)."""
     order, progress = transaction.order, transaction.progress
     completed_at = progress.completed_at
-    completed = None if completed_at is None else format_with_microseconds(completed_at)
+    completed = None
+    if completed_at is not None:
+        completed = format_with_microseconds(completed_at)
     return (
         f'{{"status":"{transaction.status.value}"'
         f',"type":"{order.type.value}"'
@@ -210,11 +215,15 @@ def money_object(amount: Money) -> str:
 
 
 def _text(value: str | None) -> str:
-    return "null" if value is None else _json_string(value)
+    if value is None:
+        return "null"
+    return _json_string(value)
 
 
 def _money(amount: Money | None) -> str:
-    return "null" if amount is None else money_object(amount)
+    if amount is None:
+        return "null"
+    return money_object(amount)
 
 
 def _party(party: Party) -> str:

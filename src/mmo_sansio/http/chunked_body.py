@@ -48,7 +48,9 @@ class ChunkedBody:
     @property
     def trailing_data(self) -> bytes:
         """Return the bytes after the end of the body; empty before its end."""
-        return self._unread if self.is_complete else b""
+        if self.is_complete:
+            return self._unread
+        return b""
 
     def receive(self, data: bytes) -> Iterator[bytes]:
         """Yield the pieces of the body in these bytes; take all of them before the next call.

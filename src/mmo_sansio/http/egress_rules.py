@@ -67,7 +67,9 @@ class UrlTarget:
     @property
     def bracketed_host(self) -> str:
         """Return the host as a URL writes it: IPv6 addresses in brackets."""
-        return f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
+        if isinstance(self.address, IPv6Address):
+            return f"[{self.host}]"
+        return self.host
 
     @property
     def authority(self) -> str:

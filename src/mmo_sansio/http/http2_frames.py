@@ -69,7 +69,9 @@ class Frame:
     @property
     def cost(self) -> float:
         """What it takes of its connection's allowance."""
-        return NEEDED_COST if self.kind in NEEDED else 1.0
+        if self.kind in NEEDED:
+            return NEEDED_COST
+        return 1.0
 
     @property
     def body_bytes(self) -> int:

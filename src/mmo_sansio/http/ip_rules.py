@@ -123,7 +123,9 @@ def subscriber_network(address: str) -> str:
 def _forbidden_description(address: Address, *, allow_private: bool) -> str | None:
     for forbidden in FORBIDDEN_RANGES:
         if address in forbidden.network:
-            return None if forbidden.private and allow_private else forbidden.description
+            if forbidden.private and allow_private:
+                return None
+            return forbidden.description
     if isinstance(address, IPv6Address) and (int(address) >> 32) & 0xFDFFFFFF == _ISATAP_IDENTIFIER:
         return "an IPv4 address in disguise (ISATAP)"
     if isinstance(address, IPv6Address) and address not in PUBLIC_IPV6:

@@ -71,7 +71,9 @@ class RequestHead:
     def value(self, name: bytes) -> bytes | None:
         """Return the first value of the field with this lower-case name, or None."""
         values = self.values(name)
-        return values[0] if values else None
+        if values:
+            return values[0]
+        return None
 
     def with_target(self, target: bytes) -> RequestHead:
         """Return the head of the same request for another resource; what was found in its fields is
@@ -124,7 +126,9 @@ def request_bytes(request: HttpRequest, target: UrlTarget, *, user_agent: bytes)
 def _field_name(name: bytes) -> bytes:
     """Return the field name as people write it, `X-API-KEY` as the specification does (Events, rule
     2). The case means nothing (RFC 9110 section 5.1), but simple receivers may compare it."""
-    return b"X-API-KEY" if name == b"x-api-key" else name.title()
+    if name == b"x-api-key":
+        return b"X-API-KEY"
+    return name.title()
 
 
 def retry_after(response: HttpResponse, *, now: Instant) -> Span:
@@ -132,10 +136,16 @@ def retry_after(response: HttpResponse, *, now: Instant) -> Span:
     when it does not."""
     text = (response.value(b"retry-after") or b"").decode("latin-1")
     if text.isascii() and text.isdigit():
-        wait = int(text) * SECOND if len(text) < 10 else RETRY_AFTER_MAX
+        if len(text) < 10:
+            wait = int(text) * SECOND
+        else:
+            wait = RETRY_AFTER_MAX
     else:
         at = _parse_date(text)
-        wait = 0 if at is None else elapsed(now, at)
+        if at is None:
+            wait = 0
+        else:
+            wait = elapsed(now, at)
     return Span(min(max(wait, 0), RETRY_AFTER_MAX))
 
 
@@ -167,4 +177,6 @@ def unpack_body(headers: Headers, body: bytes, *, bytes_max: int) -> bytes:
     except zlib.error:
         return body
     is_whole = inflater.eof and not inflater.unused_data and len(unpacked) <= bytes_max
-    return unpacked if is_whole else body
+    if is_whole:
+        return unpacked
+    return body

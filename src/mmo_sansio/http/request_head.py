@@ -103,7 +103,10 @@ def to_origin_form(head: RequestHead) -> RequestHead:
         return head
     rest: bytes = absolute["rest"]
     fields = [header for header in head.headers if header[0] != b"host"]
-    target = rest if rest.startswith(b"/") else b"/" + rest
+    if rest.startswith(b"/"):
+        target = rest
+    else:
+        target = b"/" + rest
     return RequestHead(head.method, target, ((b"host", absolute["authority"]), *fields))
 
 
@@ -232,7 +235,9 @@ def _check_content_length(lengths: list[bytes]) -> Problem | None:
 def _check_host(hosts: list[bytes], minor: bytes, target: bytes) -> Problem | None:
     """Check the host by RFC 9112 section 3.2."""
     if not hosts:
-        return MALFORMED.problem("The Host header is missing.") if minor != b"0" else None
+        if minor != b"0":
+            return MALFORMED.problem("The Host header is missing.")
+        return None
     if len(hosts) > 1:
         return MALFORMED.problem("Host is sent more than once.")
     is_ignored = hosts[0] == b"" and _ABSOLUTE_FORM.fullmatch(target) is not None

@@ -106,7 +106,9 @@ class FinalResponseHead:
         another request (`Keep-Alive: timeout=5`, RFC 2068 section 19.7.1.1); None when it announces
         nothing."""
         announced = _KEEP_ALIVE.search(self.raw)
-        return None if announced is None else int(announced[1])
+        if announced is None:
+            return None
+        return int(announced[1])
 
 
 class ResponseHeadReader:
@@ -145,12 +147,17 @@ class ResponseHeadReader:
         if not self._received.startswith(_BEGINNING[: len(self._received)]):
             raise ResponseHeadError("What came doesn't begin like an HTTP/1.1 answer.")
         found = self._received.find(END_OF_HEAD, max(0, searched - len(END_OF_HEAD) + 1))
-        end = len(self._received) if found < 0 else found + len(END_OF_HEAD)
+        if found < 0:
+            end = len(self._received)
+        else:
+            end = found + len(END_OF_HEAD)
         if _STRAY_BYTE.search(self._received, max(0, searched - 1), end):
             raise ResponseHeadError("The answer's head has a NUL or a line not ended by CR LF.")
         if end > HEAD_BYTES_MAX:
             raise ResponseHeadError(f"The answer's head has more than {HEAD_BYTES_MAX} bytes.")
-        return None if found < 0 else end
+        if found < 0:
+            return None
+        return end
 
 
 def _unfold(raw: bytes) -> bytes:

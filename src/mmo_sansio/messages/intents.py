@@ -134,4 +134,6 @@ def merge_hints(known: str | None, later: str | None) -> str | None:
     if known in later:
         return later
     together = f"{known}\n{later}"
-    return together if len(together) <= HINT_CHARACTERS_MAX else later
+    if len(together) <= HINT_CHARACTERS_MAX:
+        return together
+    return later

@@ -36,7 +36,9 @@ def what_is_answered(version: int | None, about: Progress | Reversal) -> Answer:
         return Answer.REQUEST
     if version < about.sent_version:
         return Answer.OLDER
-    return Answer.QUESTION if version == about.version else Answer.OVERTAKEN
+    if version == about.version:
+        return Answer.QUESTION
+    return Answer.OVERTAKEN
 
 
 def answers_ended_poll(report: inputs.ProviderReport, hint: str | None) -> bool:

@@ -33,9 +33,14 @@ def daily_counter(method: Method, type: Type, currency: str) -> str:
 def usage_keys(input_: CreatePayment) -> frozenset[UsageKey]:
     """Return the counters that limit this request; none for a brand without limits."""
     brand, draft = input_.brand, input_.draft
-    counters = [] if brand.limits.pending_payments is None else [PENDING_COUNTER]
+    if brand.limits.pending_payments is None:
+        counters = []
+    else:
+        counters = [PENDING_COUNTER]
     for method in brand.methods:
-        limits = method.limits.get(draft.currency) if method.key == draft.method else None
+        limits = None
+        if method.key == draft.method:
+            limits = method.limits.get(draft.currency)
         if limits is not None and draft.operation.type in limits.daily:
             counters.append(daily_counter(method, draft.operation.type, draft.currency))
     return frozenset((brand.id, counter) for counter in counters)

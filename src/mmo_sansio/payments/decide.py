@@ -84,7 +84,10 @@ def reads(input_: inputs.Input) -> Reads:
             return Reads(transactions=_optional(input_.payment), deposits=keys, claims=keys)
         case inputs.ProviderSucceeded() | inputs.ProviderHinted() | inputs.ResolveManually():
             receipt = settlement.receipt_key(input_)
-            keys = frozenset() if receipt is None else frozenset((receipt,))
+            if receipt is None:
+                keys = frozenset()
+            else:
+                keys = frozenset((receipt,))
             return Reads(
                 transactions=frozenset((input_.gateway_reference,)), deposits=keys, claims=keys
             )
@@ -118,7 +121,9 @@ def reads(input_: inputs.Input) -> Reads:
 
 
 def _optional(reference: str | None) -> frozenset[str]:
-    return frozenset() if reference is None else frozenset((reference,))
+    if reference is None:
+        return frozenset()
+    return frozenset((reference,))
 
 
 def decide(
@@ -381,7 +386,9 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
         case inputs.ProviderAccepted():
             return {"source": input_.source, "providerReference": input_.provider_reference}
         case inputs.ProviderSucceeded():
-            final = str(input_.final) if input_.final else None
+            final = None
+            if input_.final:
+                final = str(input_.final)
             return {
                 "source": input_.source,
                 "providerReference": input_.provider_reference,
@@ -413,7 +420,9 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
                 "detail": input_.attempt.detail,
             }
         case inputs.BeginSubmission():
-            return {} if input_.withheld is None else {"withheld": input_.withheld}
+            if input_.withheld is None:
+                return {}
+            return {"withheld": input_.withheld}
         case (
             inputs.ConfirmPage()
             | inputs.PayerReturned()

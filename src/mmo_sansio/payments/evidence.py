@@ -182,7 +182,10 @@ def ask_on(
         and known.is_denied
         and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER
     ):
-        entries = () if known.is_in_suspense else (receipt_entry(before, known, now=now),)
+        if known.is_in_suspense:
+            entries = ()
+        else:
+            entries = (receipt_entry(before, known, now=now),)
         known = evolve(known, is_in_suspense=True)
     wake_at = next_question_at(before.order, known, at, now=now)
     after = advance(

@@ -99,11 +99,9 @@ class UsageCount:
         no more."""
         if share.day > self.day:
             return UsageCount(share.day, max(0, share.amount))
-        return (
-            UsageCount(self.day, max(0, self.amount + share.amount))
-            if share.day == self.day
-            else self
-        )
+        if share.day == self.day:
+            return UsageCount(self.day, max(0, self.amount + share.amount))
+        return self
 
 
 @frozen
@@ -217,7 +215,9 @@ class Ledger:
     def used_on(self, brand: str, counter: str, day: int) -> int:
         """Return what this counter of a brand shows on this day; a later day begins at 0."""
         found = _known(self.usage, (brand, counter), self.prefetched and self.prefetched.usage)
-        return found.amount if found is not None and found.day >= day else 0
+        if found is not None and found.day >= day:
+            return found.amount
+        return 0
 
     def is_held(self, brand: str) -> bool:
         """Tell whether this brand is on hold."""

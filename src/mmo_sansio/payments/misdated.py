@@ -80,7 +80,9 @@ def shifted(value: T, excess: Span) -> T:
             return None
         if isinstance(member, tuple):
             return tuple(moved(element) for element in member)
-        return shifted(member, excess) if type(member) in OWN_TIMES else earlier(member, excess)
+        if type(member) in OWN_TIMES:
+            return shifted(member, excess)
+        return earlier(member, excess)
 
     members: dict[str, Any] = {name: moved(getattr(value, name)) for name in OWN_TIMES[type(value)]}
     return evolve(value, **members)
@@ -151,7 +153,10 @@ def _corrected_reversal(reversal: Reversal, *, now: Moment) -> Reversal:
     walls: dict[str, Any] = {}
     for name in WALL_TIMES[Reversal]:
         wall = getattr(after, name)
-        walls[name] = None if wall is None else min(wall, now.utc)
+        if wall is None:
+            walls[name] = None
+        else:
+            walls[name] = min(wall, now.utc)
     wake_at, latest = after.wake_at, later(now.time, HOUR)
     return evolve(
         after,
@@ -199,7 +204,9 @@ def _claim_changes(
     ledger: Ledger, input_: CorrectTimes, *, now: Moment
 ) -> Iterator[DepositClaimChanged]:
     """Yield the correction of the claim that is named."""
-    claim = None if input_.claim is None else ledger.claim(*input_.claim)
+    claim = None
+    if input_.claim is not None:
+        claim = ledger.claim(*input_.claim)
     if claim is not None and is_claim_misdated(claim, now=now):
         excess = elapsed(now.time, claim.received_at)
         yield DepositClaimChanged(claim, evolve(shifted(claim, excess), version=claim.version + 1))

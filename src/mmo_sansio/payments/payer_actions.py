@@ -58,7 +58,9 @@ def action_after(before: Transaction, input_: ProviderAccepted) -> PayerAction |
             if before.progress.stage is not Stage.AWAITING_RESULT:
                 return told
             is_older = input_.version is not None and input_.version < known.given_version
-            return known if is_older else told or known
+            if is_older:
+                return known
+            return told or known
         case _:
             assert_never(known)
 
@@ -68,4 +70,6 @@ def asked_by_end(action: PayerAction | None, at: Instant, *, now: Moment) -> Ins
     payer's time is over."""
     if action is None or isinstance(action, EnterCode) or action.ends_at is None:
         return at
-    return min(at, action.ends_at) if action.ends_at > now.time else at
+    if action.ends_at > now.time:
+        return min(at, action.ends_at)
+    return at

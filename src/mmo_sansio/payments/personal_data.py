@@ -112,7 +112,9 @@ def mask_url(url: str) -> str:
 def mask_text(text: str) -> str:
     """Return MASKED_TEXT in place of a text; an empty one stays, and so does a receiver's
     status."""
-    return text if not text or _RECEIVER_STATUS.fullmatch(text) else MASKED_TEXT
+    if not text or _RECEIVER_STATUS.fullmatch(text):
+        return text
+    return MASKED_TEXT
 
 
 def mask_members(content: str) -> str:
@@ -125,20 +127,26 @@ def mask_members(content: str) -> str:
     if not isinstance(members, dict):
         return json.dumps({"content": MASKED_TEXT})
     masked = {name: _mask_member(name, value) for name, value in members.items()}
-    return content if masked == members else json.dumps(masked, ensure_ascii=False)
+    if masked == members:
+        return content
+    return json.dumps(masked, ensure_ascii=False)
 
 
 def _mask_member(name: str, value: object) -> object:
     if name in _KEPT_MEMBERS or not value:
         return value
-    return mask_text(value) if isinstance(value, str) else MASKED_TEXT
+    if isinstance(value, str):
+        return mask_text(value)
+    return MASKED_TEXT
 
 
 def mask_reversal(reversal: Reversal) -> Reversal:
     """Return a reversal that has ended without the words of staff and operators, in its next
     version; the same reversal when it has none."""
     masked = evolve(reversal, reason=mask_text(reversal.reason), remark=mask_text(reversal.remark))
-    return reversal if masked == reversal else evolve(masked, version=reversal.version + 1)
+    if masked == reversal:
+        return reversal
+    return evolve(masked, version=reversal.version + 1)
 
 
 def is_masked_claim(claim: DepositClaim) -> bool:
@@ -154,4 +162,6 @@ def mask_claim(claim: DepositClaim) -> DepositClaim:
     AssertionError for an open claim."""
     assert claim.wake_at is None, "an open claim keeps its data"
     masked = evolve(claim, party=MASKED_PARTY, bill_reference=mask_text(claim.bill_reference))
-    return claim if masked == claim else evolve(masked, version=claim.version + 1)
+    if masked == claim:
+        return claim
+    return evolve(masked, version=claim.version + 1)

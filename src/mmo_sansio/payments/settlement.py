@@ -222,11 +222,9 @@ def _late_result_reason(
 ) -> SuspenseReason:
     if before.progress.completion_source is Source.EXPIRY:
         return SuspenseReason.LATE_RESULT
-    return (
-        SuspenseReason.REPEATED_RESULT
-        if _matches_record(before, input_)
-        else SuspenseReason.CONFLICTING_RESULT
-    )
+    if _matches_record(before, input_):
+        return SuspenseReason.REPEATED_RESULT
+    return SuspenseReason.CONFLICTING_RESULT
 
 
 def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFailed) -> bool:
@@ -264,7 +262,9 @@ def receipt_key(input_: ProviderSucceeded | ProviderHinted | ResolveManually) ->
             receipt = input_.provider_reference if input_.error_code is None else None
         case ProviderHinted(evidence=known):
             receipt = None if known is None else known.receipt
-    return (input_.provider, receipt) if receipt else None
+    if receipt:
+        return (input_.provider, receipt)
+    return None
 
 
 def receipt_owner(ledger: Ledger, key: DepositKey, payment: str) -> str | None:
@@ -274,11 +274,9 @@ def receipt_owner(ledger: Ledger, key: DepositKey, payment: str) -> str | None:
         return f"the deposit {deposit}"
     if claim is None or claim.payment == payment:
         return None
-    return (
-        "a deposit that belongs to no payment yet"
-        if claim.payment is None
-        else f"the payment {claim.payment}"
-    )
+    if claim.payment is None:
+        return "a deposit that belongs to no payment yet"
+    return f"the payment {claim.payment}"
 
 
 def receipt_changes(
@@ -303,7 +301,9 @@ def receipt_changes(
 def _reported_amount(input_: ProviderSucceeded | ProviderHinted) -> Money | None:
     if isinstance(input_, ProviderSucceeded):
         return input_.final
-    return None if input_.evidence is None else input_.evidence.amount
+    if input_.evidence is None:
+        return None
+    return input_.evidence.amount
 
 
 def claim_receipt(
@@ -359,5 +359,8 @@ def settle_receipt(
 
 def claim_change(stored: DepositClaim | None, after: DepositClaim | None) -> DepositClaimChanged:
     """Return the change of a claim, with its version counted on."""
-    version = 1 if stored is None else stored.version + 1
+    if stored is None:
+        version = 1
+    else:
+        version = stored.version + 1
     return DepositClaimChanged(stored, None if after is None else evolve(after, version=version))

@@ -126,11 +126,15 @@ def _result(name: str, input_: ProviderResult) -> dict[str, str | bool | None]:
 
 
 def _number(party: Party) -> str:
-    return NOT_KEPT if party == MASKED_PARTY else party.msisdn
+    if party == MASKED_PARTY:
+        return NOT_KEPT
+    return party.msisdn
 
 
 def _text(amount: Money | None) -> str | None:
-    return None if amount is None else str(amount)
+    if amount is None:
+        return None
+    return str(amount)
 
 
 def _reference(input_: SuspenseSource) -> str | None:
@@ -138,10 +142,14 @@ def _reference(input_: SuspenseSource) -> str | None:
         return None
     if isinstance(input_, reversals.ReversalSucceeded | reversals.ReversalFailed):
         return reversed_payment(input_.reversal)
-    return input_.payment if isinstance(input_, DepositClaim) else input_.gateway_reference
+    if isinstance(input_, DepositClaim):
+        return input_.payment
+    return input_.gateway_reference
 
 
 def _brand(input_: SuspenseSource) -> str | None:
     if isinstance(input_, DepositClaim):
         return input_.brand
-    return input_.brand.id if isinstance(input_, inputs.DepositNotified) and input_.brand else None
+    if isinstance(input_, inputs.DepositNotified) and input_.brand:
+        return input_.brand.id
+    return None

@@ -84,7 +84,10 @@ class ProviderKind:
         if not self.production_hosts or not isinstance(adapter, HasBaseUrl):
             return False
         found = _HOST.match(adapter.base_url.lower())
-        host = found[1] if found else ""
+        if found:
+            host = found[1]
+        else:
+            host = ""
         return not any(_fits(host, pattern) for pattern in self.production_hosts)
 
     def open_adapter(

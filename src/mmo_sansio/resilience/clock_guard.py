@@ -125,7 +125,9 @@ class ClockGuard:
         or None."""
         ahead = Span(wall - monotonic)
         if abs(ahead - self.utc_ahead) <= TOLERANCE:
-            step = None if self._stepped is None else Span(ahead - self._stepped.ahead)
+            step = None
+            if self._stepped is not None:
+                step = Span(ahead - self._stepped.ahead)
             self._stepped = None
             if abs(ahead - self.utc_ahead) > NOISE:
                 self.utc_ahead = ahead
@@ -196,5 +198,8 @@ class ClockComparison:
 def compare_clocks(store: StoreClock, *, before: Instant, after: Instant) -> ClockComparison:
     """Compare with the machine's wall time before and after the store was asked; what it took to
     ask is no difference."""
-    ahead = before - store.now if before > store.now else min(after - store.now, 0)
+    if before > store.now:
+        ahead = before - store.now
+    else:
+        ahead = min(after - store.now, 0)
     return ClockComparison(Span(ahead), store.agreeing, store.differing)

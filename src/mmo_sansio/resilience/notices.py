@@ -147,7 +147,10 @@ def is_due(
     record: NoticeRecord, matters: Collection[Matter], limits: NoticeLimits, now: Instant
 ) -> bool:
     """Tell whether a message that names these matters is to be sent now."""
-    retried_at = record.attempts[-1] + _retry_delay(record.failures) if record.attempts else now
+    if record.attempts:
+        retried_at = record.attempts[-1] + _retry_delay(record.failures)
+    else:
+        retried_at = now
     if record.failures and now < retried_at:
         return False
 
@@ -246,4 +249,6 @@ def sentence(matter: Matter) -> str:
     one, many = _SENTENCES[matter.kind]
     text = (one if matter.count == 1 else many).format(f"{matter.count:,}")
     about = [*matter.providers, *(format_amount(amount) for amount in matter.sums)]
-    return f"{text[:-1]}: {', '.join(about)}." if about else text
+    if about:
+        return f"{text[:-1]}: {', '.join(about)}."
+    return text

@@ -49,7 +49,10 @@ class Reachability:
 
     def record_silence(self, began: float, now: float) -> None:
         """Record that a call which began then has had no answer."""
-        since = began if self._answered_at is None else max(began, self._answered_at)
+        if self._answered_at is None:
+            since = began
+        else:
+            since = max(began, self._answered_at)
         if self._unanswered_since is None or since < self._unanswered_since:
             self._unanswered_since = since
         if (

@@ -76,7 +76,9 @@ def recognise(
     """
     if mark is None:
         is_missed = must_be_marked and stored.mark.epoch > 0 and not is_served
-        return Recognition.UNMARKED if is_missed else Recognition.CURRENT
+        if is_missed:
+            return Recognition.UNMARKED
+        return Recognition.CURRENT
     if stored.has_all_of(mark):
         return Recognition.CURRENT
     if mark.store_id != stored.mark.store_id:
@@ -85,7 +87,9 @@ def recognise(
     before, now = mark.timeline, stored.mark.timeline
     is_promoted = before is not None and now is not None and now > before
     is_little = _lost_time(stored.mark, mark) <= loss_max
-    return Recognition.BEHIND if is_promoted and is_little else Recognition.RESTORED
+    if is_promoted and is_little:
+        return Recognition.BEHIND
+    return Recognition.RESTORED
 
 
 def lost_epochs(stored: StoreMark, known: StoreMark) -> int:
@@ -97,4 +101,6 @@ def lost_epochs(stored: StoreMark, known: StoreMark) -> int:
 def _lost_time(stored: StoreMark, known: StoreMark) -> Span:
     counted = Span(lost_epochs(stored, known) * SECOND)
     passed = elapsed(stored.raised_at, known.raised_at)
-    return min(counted, passed) if passed > 0 else counted
+    if passed > 0:
+        return min(counted, passed)
+    return counted

@@ -662,7 +662,10 @@ def _check_report(
     shown = (
         f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome
     )
-    allowed = expected if isinstance(expected, tuple) else (expected,)
+    if isinstance(expected, tuple):
+        allowed = expected
+    else:
+        allowed = (expected,)
     names = " or ".join(kind.__name__ for kind in allowed)
     assert isinstance(report, expected), f"{shown} came to {report}, and not to {names}"
     assert (report.gateway_reference, report.provider) == (REFERENCE, NAME)

@@ -37,7 +37,9 @@ class Moment:
     def at(cls, now: Moment | Instant) -> Moment:
         """Return the moment at which both clocks show this time, for who has one clock; a moment
         is returned as it is."""
-        return now if isinstance(now, Moment) else cls(now, now)
+        if isinstance(now, Moment):
+            return now
+        return cls(now, now)
 
 
 MICROSECOND = Span(1)

@@ -26,7 +26,9 @@ def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
     if len(name) > NAME_MAX:
         return None
     close = difflib.get_close_matches(_fold(name), by_folded, n=1, cutoff=cutoff)
-    return by_folded[close[0]] if close else None
+    if close:
+        return by_folded[close[0]]
+    return None
 
 
 def near_match(name: str, known: Iterable[str]) -> str:
@@ -44,7 +46,9 @@ def near_match(name: str, known: Iterable[str]) -> str:
     close = closest_name(name, names)
     if close is not None:
         return f"Did you mean {close}?"
-    return f"Known are: {', '.join(names)}." if names else ""
+    if names:
+        return f"Known are: {', '.join(names)}."
+    return ""
 
 
 def _fold(name: str) -> str:

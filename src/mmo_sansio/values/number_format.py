@@ -49,11 +49,9 @@ def format_amount(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str
         number += numbers.decimal_separator + format_digits(decimals, numbers)
     if amount.minor < 0:
         number = f"-{number}"
-    return (
-        f"{amount.currency} {number}"
-        if numbers.is_currency_first
-        else f"{number} {amount.currency}"
-    )
+    if numbers.is_currency_first:
+        return f"{amount.currency} {number}"
+    return f"{number} {amount.currency}"
 
 
 def format_digits(text: str, numbers: NumberFormat) -> str:

@@ -68,4 +68,6 @@ def clean_code(text: str) -> str | None:
         for character in compatible
         if not character.isspace()
     )
-    return typed if _CODE.fullmatch(typed) else None
+    if _CODE.fullmatch(typed):
+        return typed
+    return None

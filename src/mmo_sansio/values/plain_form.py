@@ -59,7 +59,9 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         return lambda plain: kind(**{name: read(plain[name]) for name, read in readers.items()})
     if kind is bytes:
         return b64decode
-    return kind if isinstance(kind, EnumType) else _unchanged
+    if isinstance(kind, EnumType):
+        return kind
+    return _unchanged
 
 
 def _unchanged(plain: Any) -> Any:

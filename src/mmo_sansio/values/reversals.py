@@ -177,7 +177,9 @@ class Reversal:
     @property
     def counted_minor(self) -> int:
         """Return what counts of its amount, in minor units."""
-        return self.amount.minor if self.is_counted else 0
+        if self.is_counted:
+            return self.amount.minor
+        return 0
 
 
 def with_reported_money(reversal: Reversal, payment: Transaction) -> Transaction:

@@ -243,7 +243,10 @@ def _scripted_response(
         raise ValueError(f"headers may not have {own[0]}: the server sends its own")
     if body is None:
         return HttpResponse(status, fields)
-    octets = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    if isinstance(body, str):
+        octets = body.encode()
+    else:
+        octets = json.dumps(body).encode()
     return HttpResponse(status, fields or JSON_HEADERS, octets)
 
 

@@ -22,7 +22,9 @@ def _compile_template(template: str) -> re.Pattern[str]:
 
 
 def _segment_pattern(text: str) -> str:
-    return f"(?P<{text[1:-1]}>[^/]+)" if text.startswith("{") else re.escape(text)
+    if text.startswith("{"):
+        return f"(?P<{text[1:-1]}>[^/]+)"
+    return re.escape(text)
 
 
 @frozen
@@ -44,8 +46,12 @@ class SimulatedRoute(Generic[HandlerT]):
 
     def match_request(self, method: str, path: str) -> Mapping[str, str] | None:
         """Return the segments that the template names; None for a request of another route."""
-        found = self._pattern.fullmatch(path) if method == self.method else None
-        return None if found is None else found.groupdict()
+        found = None
+        if method == self.method:
+            found = self._pattern.fullmatch(path)
+        if found is None:
+            return None
+        return found.groupdict()
 
 
 @frozen

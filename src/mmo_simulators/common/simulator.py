@@ -40,7 +40,9 @@ class DueQueue(Generic[ItemT]):
 
     def next_due_at(self) -> Instant | None:
         """Return when the next item is due; None when there is none."""
-        return self._heap[0][0] if self._heap else None
+        if self._heap:
+            return self._heap[0][0]
+        return None
 
 
 def earliest(*instants: Instant | None) -> Instant | None:

@@ -72,7 +72,10 @@ class SimulatorConnection:
                     self._to_bytes(response, has_body=request.method != "HEAD")
                 )
             case DroppedConnection(close_after, broken_off, sent_share):
-                sent = b"" if broken_off is None else self._to_bytes(broken_off)
+                if broken_off is None:
+                    sent = b""
+                else:
+                    sent = self._to_bytes(broken_off)
                 await self._stream.send_all(sent[: int(len(sent) * sent_share)])
                 await trio.sleep(close_after / SECOND)
                 return False
@@ -120,7 +123,10 @@ class SimulatorConnection:
         if closes:
             own.append((b"connection", b"close"))
         head = h11.Response(status_code=response.status, headers=[*own, *response.headers])
-        body = [h11.Data(data=response.body)] if has_body and response.body else []
+        if has_body and response.body:
+            body = [h11.Data(data=response.body)]
+        else:
+            body = []
         return b"".join(
             self._http.send(event) or b"" for event in (head, *body, h11.EndOfMessage())
         )

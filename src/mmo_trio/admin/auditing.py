@@ -90,7 +90,9 @@ async def verify_audit_log(
 
     Without keys only the chain of hashes is verified. Raises SealError when an earlier audit key
     can't be opened."""
-    audit_keys = None if keys is None else await load_audit_keys(store, keys)
+    audit_keys = None
+    if keys is not None:
+        audit_keys = await load_audit_keys(store, keys)
     chain, found = AuditChainVerifier(audit_keys), known_head is None or known_head.number == 0
     fault: str | None = None
     while fault is None:

@@ -48,11 +48,10 @@ async def stop_unsubmitted(
             for transaction in page.transactions
             if transaction.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER)
         ]
-        replies = (
-            await submit([StopPayment(payment.reference, user) for payment in waiting])
-            if waiting
-            else ()
-        )
+        if waiting:
+            replies = await submit([StopPayment(payment.reference, user) for payment in waiting])
+        else:
+            replies = ()
         applied = sum(isinstance(reply, Applied) for reply in replies)
         stopped, going_on = stopped + applied, going_on + len(page.transactions) - applied
         if page.next_position is None:

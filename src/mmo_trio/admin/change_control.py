@@ -187,11 +187,10 @@ class ConfigurationChanges:
                 brand, begin=begin, end=end, after=position, limit=_PAGE
             )
             is_complete = len(page) < _PAGE
-            due = (
-                len(refused)
-                if is_complete
-                else bisect_right(refused, page[-1].created_at, key=_created_at)
-            )
+            if is_complete:
+                due = len(refused)
+            else:
+                due = bisect_right(refused, page[-1].created_at, key=_created_at)
             requests = list(merge(page, refused[:due], key=_created_at)) if due else page
             refused = refused[due:]
             before.add(requests)
@@ -212,7 +211,9 @@ class ConfigurationChanges:
     ) -> Sequence[RecordedRequest]:
         found = list[RecordedRequest]()
         while True:
-            position = _position(found[-1]) if found else None
+            position = None
+            if found:
+                position = _position(found[-1])
             page = await self.store.refused_requests(
                 brand, begin=begin, end=end, after=position, limit=_PAGE
             )
@@ -228,7 +229,9 @@ class ConfigurationChanges:
         raise ChangeRefused(ChangeRefusal.NO_BRAND)
 
     async def _find(self, id: int) -> ConfigurationChange:
-        change = await self.store.configuration_change(id) if id < 2**63 else None
+        change = None
+        if id < 2**63:
+            change = await self.store.configuration_change(id)
         if change is None:
             raise ChangeRefused(ChangeRefusal.NO_CHANGE)
         return change

@@ -36,7 +36,10 @@ def find_concerns(
     suspense, `now` is the gateway's own time."""
     waiting = [entry for entry in entries if entry.closed_at is None]
     contrary = [entry for entry in waiting if says_otherwise(payment, entry)]
-    concerns = [Concern("provider says otherwise", "bad")] if contrary else []
+    if contrary:
+        concerns = [Concern("provider says otherwise", "bad")]
+    else:
+        concerns = []
     if is_stuck(payment, now=now):
         concerns.append(Concern("outcome unknown", "warn"))
 
@@ -59,7 +62,10 @@ def describe_stuck(history: PaymentHistory, *, now: Instant) -> str | None:
     age = format_span(elapsed(progress.submitted_at or order.accepted_at, now))
     asked = "It was not asked about yet."
     if progress.polls:
-        times = "once" if progress.polls == 1 else f"{progress.polls} times"
+        if progress.polls == 1:
+            times = "once"
+        else:
+            times = f"{progress.polls} times"
         at = [line.at for line in history.journal if line.input_name in _ANSWERS]
         asked = f"Asked {times}" + (f", last at {_time(max(at))}." if at else ".")
     if progress.wake_at is not None:

@@ -131,12 +131,14 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
         at = progress.completed_at or entry.first_at
-        when = (
-            "before that"
-            if entry.first_at < at
-            else f"{format_span(elapsed(at, entry.first_at))} later"
-        )
-        doubt = ", and has not confirmed it" if told.get("confirmed") is False else ""
+        if entry.first_at < at:
+            when = "before that"
+        else:
+            when = f"{format_span(elapsed(at, entry.first_at))} later"
+        if told.get("confirmed") is False:
+            doubt = ", and has not confirmed it"
+        else:
+            doubt = ""
         end = f"It ended as {ended}, {_source_text(progress.completion_source)}"
         report = f"{entry.provider} reported {report}{doubt}"
         yield Alarm(
@@ -169,11 +171,10 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             yield f"It is pending ({_pending_reason(progress.stage)}); it expires at {until}."
             if (known := progress.evidence) is not None:
                 at = format_with_microseconds(order.to_utc(known.reported_at))
-                answer = (
-                    "it has contradicted that"
-                    if known.is_denied
-                    else "it has not confirmed that yet"
-                )
+                if known.is_denied:
+                    answer = "it has contradicted that"
+                else:
+                    answer = "it has not confirmed that yet"
                 yield (
                     f"{order.provider_title} reported the result {known.code} with the receipt "
                     f"{known.receipt} at {at};"
@@ -197,7 +198,10 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
 def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:
     to = "from the payee" if history.transaction.order.type is Type.PAYOUT else "to the payer"
     for reversal in history.reversals:
-        at = "" if reversal.ended_at is None else format_with_microseconds(reversal.ended_at)
+        if reversal.ended_at is None:
+            at = ""
+        else:
+            at = format_with_microseconds(reversal.ended_at)
         match reversal.state:
             case ReversalState.REQUESTED:
                 yield f"{reversal.amount} is asked back, and waits for an approval."
@@ -210,7 +214,10 @@ def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:
                 )
             case ReversalState.FAILED:
                 # Without a source it gave way to others, and the remark is the gateway's own.
-                why = f": {reversal.remark}" if reversal.source is None else "."
+                if reversal.source is None:
+                    why = f": {reversal.remark}"
+                else:
+                    why = "."
                 yield f"{reversal.amount} did not go back {to} by reversal {reversal.number}{why}"
             case ReversalState.APPROVED | ReversalState.SENT | ReversalState.UNKNOWN:
                 yield f"{reversal.amount} is being sent back {to}."
@@ -224,11 +231,10 @@ def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
     own = history.transaction.order
     for other in history.same_reference:
         order = other.order
-        age = (
-            "An older"
-            if (order.created_at, order.gateway_reference) < (own.created_at, own.gateway_reference)
-            else "A newer"
-        )
+        if (order.created_at, order.gateway_reference) < (own.created_at, own.gateway_reference):
+            age = "An older"
+        else:
+            age = "A newer"
         yield (
             f"{age} payment has the same merchantReference: {order.gateway_reference}, "
             f"{other.status.value}, created at"
@@ -247,11 +253,9 @@ _WITHHELD_TEXTS = {
 
 def _withheld_sentences(history: PaymentHistory) -> Iterator[str]:
     for entry in history.journal:
-        reason = (
-            json.loads(entry.detail).get("withheld")
-            if entry.input_name == "BeginSubmission"
-            else None
-        )
+        reason = None
+        if entry.input_name == "BeginSubmission":
+            reason = json.loads(entry.detail).get("withheld")
         if reason is not None:
             yield f"The gateway did not send it: {_WITHHELD_TEXTS[WithheldReason(reason)]}."
 
@@ -343,7 +347,10 @@ def _undelivered(history: PaymentHistory) -> Iterator[Alarm]:
         attempt = callback.attempt
         if attempt.outcome is not DeliveryOutcome.DELIVERED:
             why = _DELIVERY_FAILURE_TEXTS[attempt.outcome].format(status=attempt.status)
-            detail = f" ({attempt.detail.rstrip('.')})" if attempt.detail else ""
+            if attempt.detail:
+                detail = f" ({attempt.detail.rstrip('.')})"
+            else:
+                detail = ""
             yield Alarm(f"The callback was not delivered: {why}{detail}. It is not sent again.")
 
 

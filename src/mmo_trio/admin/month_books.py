@@ -78,4 +78,6 @@ async def _read_page(store: Store, query: PagedQuery) -> Records:
 
 
 def _next_page(query: PagedQuery, page: Records) -> PagedQuery | None:
-    return evolve(query, after=page.last) if page.has_next else None
+    if page.has_next:
+        return evolve(query, after=page.last)
+    return None

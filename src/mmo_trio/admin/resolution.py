@@ -113,16 +113,20 @@ def next_state(
     approved proposal carries it out again after a crash; a second time does no harm."""
     if actor not in PERMITTED_ACTORS[action]:
         is_own = actor is ProposalActor.PROPOSER
-        return ResolutionRefusal.OWN_PROPOSAL if is_own else ResolutionRefusal.NOT_PERMITTED
+        if is_own:
+            return ResolutionRefusal.OWN_PROPOSAL
+        return ResolutionRefusal.NOT_PERMITTED
     if action is ProposalAction.PROPOSE:
-        return (
-            ResolutionRefusal.ALREADY_PROPOSED if state in UNFINISHED_STATES else ProposalState.OPEN
-        )
+        if state in UNFINISHED_STATES:
+            return ResolutionRefusal.ALREADY_PROPOSED
+        return ProposalState.OPEN
     if action is ProposalAction.APPROVE and state in UNFINISHED_STATES:
         return ProposalState.APPROVED
     if action is ProposalAction.REJECT and state is ProposalState.OPEN:
         return ProposalState.REJECTED
-    return ResolutionRefusal.NO_PROPOSAL if state is None else ResolutionRefusal.ALREADY_DECIDED
+    if state is None:
+        return ResolutionRefusal.NO_PROPOSAL
+    return ResolutionRefusal.ALREADY_DECIDED
 
 
 @frozen
@@ -146,7 +150,9 @@ class ResolutionUser:
             return ProposalActor.APPROVER
         if not self.can_propose:
             return ProposalActor.VIEWER
-        return ProposalActor.PROPOSER if is_own else ProposalActor.COLLEAGUE
+        if is_own:
+            return ProposalActor.PROPOSER
+        return ProposalActor.COLLEAGUE
 
 
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
@@ -302,7 +308,9 @@ class Resolutions:
         is_recorded = ended.state is ProposalState.DONE and await self._is_recorded_as_resolved(
             approved
         )
-        event = None if is_recorded else self._event(user, ended, action, ended.remark)
+        event = None
+        if not is_recorded:
+            event = self._event(user, ended, action, ended.remark)
         if not await self.store.admin.update_proposal(ProposalState.APPROVED, ended, event=event):
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(approved))
         return ended
@@ -312,7 +320,9 @@ class Resolutions:
         return await self._decide(user, await self._find(id), ProposalAction.REJECT, remark)
 
     async def _find(self, id: int) -> Proposal | None:
-        return await self.store.admin.proposal(id) if id < 2**63 else None
+        if id < 2**63:
+            return await self.store.admin.proposal(id)
+        return None
 
     def _next_state(
         self, proposal: Proposal | None, action: ProposalAction, user: ResolutionUser

@@ -58,7 +58,10 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
     while True:
         page = await store.admin.list_payments(selection)
         found = [MarkRestored(transaction.reference, user) for transaction in page.transactions]
-        replies = await submit(found) if found else ()
+        if found:
+            replies = await submit(found)
+        else:
+            replies = ()
         marked += sum(isinstance(reply, Applied) for reply in replies)
         if page.next_position is None:
             return marked

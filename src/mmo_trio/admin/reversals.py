@@ -104,7 +104,9 @@ class Reversals:
                 provider=payment.order.provider,
                 suspense_entry=wrong.entry.id,
             )
-        told = None if amount is None else str(amount)
+        told = None
+        if amount is not None:
+            told = str(amount)
         return await self._carry_out(
             user, asked, "reversal_requested", about, amount=told, reason=reason
         )
@@ -210,8 +212,12 @@ def find_paid_after_all(
 ) -> ToldWrong | None:
     """Return a payment that has failed, with the open entry of its suspense by which its provider
     has confirmed that it was paid; None for all others."""
-    wrong = find_told_wrong(payment, suspense, ()) if payment.status is Status.FAILED else None
-    return wrong if wrong is not None and wrong.is_confirmed else None
+    wrong = None
+    if payment.status is Status.FAILED:
+        wrong = find_told_wrong(payment, suspense, ())
+    if wrong is not None and wrong.is_confirmed:
+        return wrong
+    return None
 
 
 def money_left(
@@ -222,4 +228,6 @@ def money_left(
     paid = payment.progress.final if wrong is None else wrong.reported_money
     if paid is None and reversals:
         paid = reversals[-1].reported
-    return None if paid is None else left_of(paid, reversals)
+    if paid is None:
+        return None
+    return left_of(paid, reversals)

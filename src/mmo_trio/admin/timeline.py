@@ -236,5 +236,8 @@ def _input_text(line: JournalEntry) -> str:
 
 
 def _suspense_text(entry: SuspenseEntry) -> str:
-    again = f", {entry.times} times" if entry.times > 1 else ""
+    if entry.times > 1:
+        again = f", {entry.times} times"
+    else:
+        again = ""
     return f"reported a result, now in the suspense book: {entry.reason}{again}"

@@ -61,7 +61,9 @@ class ToldWrong:
     @property
     def reported(self) -> Status:
         """Return what the provider says now."""
-        return Status.FAILED if self.transaction.status is Status.SUCCESS else Status.SUCCESS
+        if self.transaction.status is Status.SUCCESS:
+            return Status.FAILED
+        return Status.SUCCESS
 
     @property
     def is_confirmed(self) -> bool:
@@ -73,11 +75,9 @@ class ToldWrong:
     def receipt(self) -> str | None:
         """Return the receipt of the report, or of the success that was told; None when neither
         names one."""
-        told = (
-            self.transaction.progress.provider_reference
-            if self.transaction.status is Status.SUCCESS
-            else None
-        )
+        told = None
+        if self.transaction.status is Status.SUCCESS:
+            told = self.transaction.progress.provider_reference
         return _member(self.entry, "providerReference") or told
 
     @property
@@ -162,7 +162,9 @@ def find_told_wrong(
     ]
     entry = max(contrary, key=lambda each: (_is_confirmed(each), each.id))
     wrong = ToldWrong(transaction, entry, min(delivered, default=None), reversals)
-    return None if wrong.is_settled else wrong
+    if wrong.is_settled:
+        return None
+    return wrong
 
 
 async def list_told_wrong(
@@ -240,11 +242,10 @@ async def _load(store: Store, payment: Transaction) -> ToldWrong | None:
 def merchant_message(wrong: ToldWrong) -> str:
     """Return a text in plain English that staff can send to the merchant."""
     order, progress, entry = wrong.transaction.order, wrong.transaction.progress, wrong.entry
-    name = (
-        f"your reference {order.merchant_reference}"
-        if order.merchant_reference
-        else "an offline deposit"
-    )
+    if order.merchant_reference:
+        name = f"your reference {order.merchant_reference}"
+    else:
+        name = "an offline deposit"
     words = {Status.SUCCESS: "was paid", Status.FAILED: "failed"}
     told = words[wrong.transaction.status] + (
         f" ({progress.error_code})" if progress.error_code else ""
@@ -354,7 +355,9 @@ def _is_confirmed(entry: SuspenseEntry) -> bool:
 
 def _member(entry: SuspenseEntry, name: str) -> str | None:
     value = json.loads(entry.content).get(name)
-    return None if value is None else str(value)
+    if value is None:
+        return None
+    return str(value)
 
 
 def _time(at: Instant) -> str:

@@ -83,19 +83,22 @@ class TrustedProxies:
 
     def host_of(self, peer: str, host: str, forwarded_host: Sequence[str]) -> str:
         """Return the same, given the value of `Host` and the values of `X-Forwarded-Host`."""
-        forwarded = _last_entry(forwarded_host) if self.write_host and self.is_trusted(peer) else ""
+        if self.write_host and self.is_trusted(peer):
+            forwarded = _last_entry(forwarded_host)
+        else:
+            forwarded = ""
         host = (forwarded or host.strip()).lower()
-        return (
-            host.rsplit("]", 1)[0] + "]"
-            if host.startswith("[")
-            else host.split(":", 1)[0].removesuffix(".")
-        )
+        if host.startswith("["):
+            return host.rsplit("]", 1)[0] + "]"
+        return host.split(":", 1)[0].removesuffix(".")
 
 
 def parse_address(text: str) -> Address | None:
     """Return the address, an IPv4-mapped one as IPv4; None for text that is not an address."""
     try:
-        return unmap_ipv4(ip_address(text)) if len(text) <= ADDRESS_LENGTH_MAX else None
+        if len(text) <= ADDRESS_LENGTH_MAX:
+            return unmap_ipv4(ip_address(text))
+        return None
     except ValueError:
         return None
 
@@ -108,4 +111,6 @@ def is_in_networks(address: Address | None, networks: Sequence[Network]) -> bool
 
 def _last_entry(field_values: Sequence[str]) -> str:
     """Return the last entry of a list field, over all its lines (RFC 9110 section 5.3)."""
-    return field_values[-1].rpartition(",")[2].strip() if field_values else ""
+    if field_values:
+        return field_values[-1].rpartition(",")[2].strip()
+    return ""

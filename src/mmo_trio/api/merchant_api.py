@@ -176,7 +176,9 @@ class Readiness:
             return await self.find_key_fault()
         except (StoreUnavailable, OutcomeUnknown, StoreCorrupt, StoreUnusable) as error:
             is_committing = trio.current_time() < self.engine.last_commit_at + READINESS_TTL_S
-            return None if is_committing else str(error)
+            if is_committing:
+                return None
+            return str(error)
 
 
 @define(eq=False)

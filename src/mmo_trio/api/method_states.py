@@ -45,4 +45,6 @@ class MethodStates:
         """Return how many decimals an amount may have: those of the currency, unless the operator
         is known to take fewer."""
         adapter = self._limiting.get(method.provider)
-        return decimals_of(currency) if adapter is None else adapter.amount_decimals(currency)
+        if adapter is None:
+            return decimals_of(currency)
+        return adapter.amount_decimals(currency)

@@ -110,7 +110,9 @@ class Webhooks:
                 )
                 return HttpResponse(401)
         notification = provider.read_notification(request)
-        finding = None if endpoint.finder is None else endpoint.finder.read_finding(request)
+        finding = None
+        if endpoint.finder is not None:
+            finding = endpoint.finder.read_finding(request)
         try:
             if finding is not None:
                 await self.learn(finding)

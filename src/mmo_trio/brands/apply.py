@@ -105,7 +105,10 @@ def plan_brands(
     names = {entry.brand.id for entry in configured}
     added = tuple(entry.brand for entry in configured if entry.brand.id not in stored)
     changed = tuple(brand for brand in known if stored[brand.id].brand != brand)
-    removed = tuple(id for id in stored if id not in names) if prune else ()
+    if prune:
+        removed = tuple(id for id in stored if id not in names)
+    else:
+        removed = ()
     return BrandsPlan(
         added=added,
         changed=changed,
@@ -134,7 +137,9 @@ def _with_present_state(configured: ConfiguredBrand, stored: Brand, *, may_enabl
     """Return the brand as the file describes it, disabled if staff have disabled it and the file
     does not enable it."""
     stays_disabled = not stored.enabled and not (configured.enabled and may_enable)
-    return evolve(configured.brand, enabled=False) if stays_disabled else configured.brand
+    if stays_disabled:
+        return evolve(configured.brand, enabled=False)
+    return configured.brand
 
 
 def _removed_methods(before: Brand, after: Brand) -> Sequence[Method]:
@@ -166,7 +171,10 @@ async def check_removed(store: Store, plan: BrandsPlan) -> None:
             brand=id, status=Status.PENDING, limit=PENDING_SHOWN_MAX
         )
         if pending:
-            more = "or more " if len(pending) == PENDING_SHOWN_MAX else ""
+            if len(pending) == PENDING_SHOWN_MAX:
+                more = "or more "
+            else:
+                more = ""
             fault = f"it cannot be removed while {len(pending)} {more}of its payments are pending."
             remedy = (
                 f"Run `mmo brands disable {id}`, and remove it when they have ended (`mmo tx list "
@@ -299,9 +307,10 @@ async def _plan_start(
     )
     await check_new_ids(store, plan)
     if (keyless := plan.brands_needing_keys) and not is_sandbox:
-        more = (
-            f" and {len(keyless) - NAMES_SHOWN_MAX} more" if len(keyless) > NAMES_SHOWN_MAX else ""
-        )
+        if len(keyless) > NAMES_SHOWN_MAX:
+            more = f" and {len(keyless) - NAMES_SHOWN_MAX} more"
+        else:
+            more = ""
         raise SettingsError(
             f"{file}",
             f"these brands have no API key: {', '.join(keyless[:NAMES_SHOWN_MAX])}{more}.",

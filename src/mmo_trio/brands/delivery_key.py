@@ -58,7 +58,10 @@ def select_delivery_key(
     sent (A4).
 
     `record` is the payment's brand with its keys as they are now; None when it was removed."""
-    in_use = [] if record is None else [key for key in record.keys if key.retired_at is None]
+    if record is None:
+        in_use = []
+    else:
+        in_use = [key for key in record.keys if key.retired_at is None]
     if record is None or not in_use:
         return NO_API_KEY
     if (
@@ -86,7 +89,9 @@ def keys_to_vouch(record: BrandRecord, maker: StoredApiKey) -> Set[str] | None:
 def _host_refusal(brand: Brand, url: str) -> DeliveryRefused | None:
     """Return why nothing may be sent to this host; None if the brand permits it."""
     error = result_host_error(url, brand.result_hosts)
-    return None if error is None else DeliveryRefused(DeliveryOutcome.EGRESS_REFUSED, error)
+    if error is None:
+        return None
+    return DeliveryRefused(DeliveryOutcome.EGRESS_REFUSED, error)
 
 
 def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefused | None:
@@ -94,13 +99,15 @@ def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefuse
     it."""
     if order.api_key_id is None:
         leaked = (key for key in keys if key.leaked_at is not None)
-        return (
-            KEY_MAY_BE_LEAKED if any(key.added_at <= order.created_at for key in leaked) else None
-        )
+        if any(key.added_at <= order.created_at for key in leaked):
+            return KEY_MAY_BE_LEAKED
+        return None
     maker = maker_of(order, keys)
     if maker is None:
         return KEY_REMOVED
-    return None if maker.leaked_at is None else KEY_LEAKED
+    if maker.leaked_at is None:
+        return None
+    return KEY_LEAKED
 
 
 def keys_disclosed_through(

@@ -61,11 +61,9 @@ def _to_json(value: Any) -> Any:
         case tuple():
             return [_to_json(element) for element in value]
     members = _members(value)
-    return (
-        value
-        if members is None
-        else {_json_name(key): _to_json(member) for key, member in members.items()}
-    )
+    if members is None:
+        return value
+    return {_json_name(key): _to_json(member) for key, member in members.items()}
 
 
 def _members(value: Any) -> Mapping[str, Any] | None:
@@ -177,7 +175,9 @@ def value_text(value: Any) -> str:
         case None:
             return ""
         case bool():
-            return "yes" if value else "no"
+            if value:
+                return "yes"
+            return "no"
         case Logo():
             digest = hashlib.sha256(value.content).hexdigest()[:16]
             return f"{value.media_type} of {len(value.content)} bytes, SHA-256 {digest}"

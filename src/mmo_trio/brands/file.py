@@ -504,7 +504,9 @@ def _enabled(table: FileTable, key: str) -> bool:
 @_kind("https URL")
 def _push_result_url(table: FileTable, key: str) -> str:
     url = table.text(key, length_max=2048)
-    host = _host.read(table, "host") if "host" in table.values else None
+    host = None
+    if "host" in table.values:
+        host = _host.read(table, "host")
     if (
         fault := egress_rules.delivery_url_error(url, rules=table.rules, brand_host=host)
     ) is not None:
@@ -716,6 +718,9 @@ def _check_unique(location: str, name: str, values: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
-            named = "an API key" if name == "api_key" else f"{name} {value}"
+            if name == "api_key":
+                named = "an API key"
+            else:
+                named = f"{name} {value}"
             raise SettingsError(location, f"{named} stands there twice.", "Keep one of them.")
         seen.add(value)

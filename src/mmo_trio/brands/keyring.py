@@ -187,7 +187,10 @@ def _unseal(name: str, ciphers: Iterable[AESGCM], owner: str, sealed: bytes) -> 
 
 
 def _webhook_token(keys: _DerivedKeys, provider: str, generation: int) -> str:
-    subject = provider if generation == FIRST_WEBHOOK_GENERATION else f"{provider}\0{generation}"
+    if generation == FIRST_WEBHOOK_GENERATION:
+        subject = provider
+    else:
+        subject = f"{provider}\0{generation}"
     return hashlib.blake2b(subject.encode(), key=keys.webhook_key, digest_size=16).hexdigest()
 
 

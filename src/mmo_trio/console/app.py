@@ -154,7 +154,10 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
             g.store_state = await live.store_state(context)
             if id := request.args.get(sign_in.TYPED_ARGUMENT):
                 typed = await kept_input(g.user.name, id)
-                g.typed_form = typed if isinstance(typed, dict) else None
+                if isinstance(typed, dict):
+                    g.typed_form = typed
+                else:
+                    g.typed_form = None
         return None
 
     @app.after_request
@@ -187,7 +190,9 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
 def _visible(value: object) -> object:
     """Return what a page shows of a value: text without characters that would turn or hide the text
     around it."""
-    return visible_text(value) if type(value) is str else value
+    if type(value) is str:
+        return visible_text(value)
+    return value
 
 
 def _unknown_host_response() -> Response:
@@ -233,11 +238,10 @@ async def _show_refusal(
 
 
 async def _show_store_failure(error: Exception) -> Response:
-    message = (
-        "It can't be learnt whether this was stored: look before you repeat it."
-        if isinstance(error, OutcomeUnknown)
-        else "The store can't serve right now. Nothing was stored; try again."
-    )
+    if isinstance(error, OutcomeUnknown):
+        message = "It can't be learnt whether this was stored: look before you repeat it."
+    else:
+        message = "The store can't serve right now. Nothing was stored; try again."
     page = await render_template("fault.html", title="One moment, please", message=message)
     return Response(page, 503, {"Retry-After": "2"})
 
@@ -321,4 +325,8 @@ async def _count_waiting() -> dict[str, int]:
 
 def format_capped_count(count: int) -> str:
     """Return the text of a count of what waits; empty for 0."""
-    return "" if count == 0 else str(count) if count <= COUNT_MAX else f"{COUNT_MAX}+"
+    if count == 0:
+        return ""
+    if count <= COUNT_MAX:
+        return str(count)
+    return f"{COUNT_MAX}+"

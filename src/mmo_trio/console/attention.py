@@ -54,14 +54,23 @@ def account_concerns(findings: Iterable[AccountFinding]) -> Sequence[AccountConc
     concerns = list[tuple[int, AccountConcern]]()
     for found in findings:
         is_sign_in = found.part == SIGN_IN
-        detail = f"{found.words} ({found.code})" if found.code else found.words
+        if found.code:
+            detail = f"{found.words} ({found.code})"
+        else:
+            detail = found.words
         match found.state:
             case AccountState.REFUSED:
-                text = "sign-in fails" if is_sign_in else f"{found.part} refused"
+                if is_sign_in:
+                    text = "sign-in fails"
+                else:
+                    text = f"{found.part} refused"
                 rank = 0 if is_sign_in else 1
                 concerns.append((rank, AccountConcern(True, text, detail)))
             case AccountState.UNKNOWN if found.code:
-                text = "sign-in fails" if is_sign_in else f"{found.part} not answered"
+                if is_sign_in:
+                    text = "sign-in fails"
+                else:
+                    text = f"{found.part} not answered"
                 concerns.append((2, AccountConcern(False, text, detail)))
             case AccountState.WARNED:
                 concerns.append((3, AccountConcern(False, f"{found.part} warned of", detail)))
@@ -106,7 +115,10 @@ async def read_attention(
     found += await _approvals()
     found += await _low_floats()
     if failed:
-        text = "callback was" if len(failed) == 1 else "callbacks were"
+        if len(failed) == 1:
+            text = "callback was"
+        else:
+            text = "callbacks were"
         found.append(
             Attention(
                 False,
@@ -137,8 +149,14 @@ async def _stopped() -> list[Attention]:
     )
     if open_brands:
         names = ", ".join(open_brands[:3])
-        more = f" and {len(open_brands) - 3:,} more" if len(open_brands) > 3 else ""
-        merchants = "1 merchant" if len(open_brands) == 1 else f"{len(open_brands):,} merchants"
+        if len(open_brands) > 3:
+            more = f" and {len(open_brands) - 3:,} more"
+        else:
+            more = ""
+        if len(open_brands) == 1:
+            merchants = "1 merchant"
+        else:
+            merchants = f"{len(open_brands):,} merchants"
         found.append(
             Attention(
                 False,
@@ -261,9 +279,13 @@ def _requested(payments: Iterable[Transaction]) -> Sequence[Money]:
 
 
 def _at_stake(amounts: Sequence[Money], word: str) -> str:
-    return f"{format_sums(amounts)} {word}" if amounts else ""
+    if amounts:
+        return f"{format_sums(amounts)} {word}"
+    return ""
 
 
 def _counted(count: int, one: str, several: str, count_max: int) -> str:
     more = "+" if count >= count_max else ""
-    return f"1 {one}" if count == 1 else f"{count:,}{more} {several}"
+    if count == 1:
+        return f"1 {one}"
+    return f"{count:,}{more} {several}"

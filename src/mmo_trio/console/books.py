@@ -61,7 +61,10 @@ async def export_book() -> Response:
         )
 
     await record_action("books_exported", "records", brand=brand, month=name, timezone=zone_name)
-    chosen = brands if brand is None else [brand]
+    if brand is None:
+        chosen = brands
+    else:
+        chosen = [brand]
     lines = _book_lines(console().store, month, chosen, turns_of(request.scope))
 
     async def held_lines() -> AsyncGenerator[bytes, None]:
@@ -76,7 +79,9 @@ async def export_book() -> Response:
 
 async def _count_payments(month: Month, brand: str | None) -> int:
     """Return how many payments the counts of the charts have until the end of the last day."""
-    only = None if brand is None else (CountDimension.BRAND, brand)
+    only = None
+    if brand is not None:
+        only = (CountDimension.BRAND, brand)
     query = CountQuery(DAY, Instant(0), later(month.end, Span(DAY)), only)
     counts = await console().store.admin.count_payments(query, by=None)
     return sum(count.count for count in counts if count.status is Status.PENDING)

@@ -254,7 +254,9 @@ def _limit_uses(
 
     def amount(counter: str, day: int) -> int:
         found = used.get((brand.id, counter))
-        return 0 if found is None else found.on_day(day).amount
+        if found is None:
+            return 0
+        return found.on_day(day).amount
 
     if (rate := brand.limits.requests_per_second) is not None:
         yield LimitUse("requests a second", f"at most {rate:,}", None)
@@ -275,7 +277,9 @@ def _limit_uses(
 
 
 def _share(used: int, most: int) -> int:
-    return min(100, round(used / most * 100)) if most else 100
+    if most:
+        return min(100, round(used / most * 100))
+    return 100
 
 
 @pages.get("/configuration")
@@ -391,10 +395,15 @@ async def _edit_form(
 async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     """Show a change: its difference, its back-test, and what can be done."""
     context = console()
-    change = await context.store.admin.configuration_change(id) if id < 2**63 else None
+    change = None
+    if id < 2**63:
+        change = await context.store.admin.configuration_change(id)
     if change is None:
         raise NotFound(ChangeRefusal.NO_CHANGE.value)
-    day = "today" if request.args.get("day") == "today" else "yesterday"
+    if request.args.get("day") == "today":
+        day = "today"
+    else:
+        day = "yesterday"
     number = context.now() // DAY - (day == "yesterday")
     tested = await _changes().back_test(change, number)
     record = await context.store.brand_record(change.after.id)
@@ -443,11 +452,10 @@ async def revert(id: int) -> Response | tuple[str, int]:
     if not remark:
         return await show_change(id, lacks_remark=True), 400
     change = await _changes().revert(user.name, id, remark)
-    text = (
-        f"Change {id} is taken back."
-        if change.id == id
-        else f"The way back is proposed: change {change.id}."
-    )
+    if change.id == id:
+        text = f"Change {id} is taken back."
+    else:
+        text = f"The way back is proposed: change {change.id}."
     return with_notice(redirect_to("brands.show_change", id=change.id), text)
 
 

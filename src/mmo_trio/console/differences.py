@@ -123,7 +123,9 @@ def _ratio(old: int, new: int) -> str:
     if max(old, new) < 2 * min(old, new):
         return f"{(new / old - 1) * 100:+.3g} %"
     times = f"{max(old, new) / min(old, new):,.1f}".removesuffix(".0")
-    return f"{times} × as much" if new > old else f"{times} × less"
+    if new > old:
+        return f"{times} × as much"
+    return f"{times} × less"
 
 
 def _members(old: frozenset[str], new: frozenset[str]) -> Iterator[tuple[str, str]]:

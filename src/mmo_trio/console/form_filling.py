@@ -56,7 +56,10 @@ class _Filling(HTMLParser):
             self._is_inside = True
             self.edits |= {begin: (tag, f"{tag[:-1]} open>") for begin, tag in self._folded}
         elif self._is_inside and tag in ("input", "select", "option", "textarea"):
-            self._name = self._name if tag == "option" else attributes.get("name")
+            if tag == "option":
+                self._name = self._name
+            else:
+                self._name = attributes.get("name")
             if self._name not in self._fresh:
                 self._fill(tag, at, text, attributes)
 

@@ -34,11 +34,9 @@ async def kept_input(user: str, id: str) -> Any:
     opened."""
     sealed = await console().store.admin.kept_input(user, id)
     try:
-        return (
-            None
-            if sealed is None
-            else json.loads(console().keys.unseal_secret(_owner(user), sealed))
-        )
+        if sealed is None:
+            return None
+        return json.loads(console().keys.unseal_secret(_owner(user), sealed))
     except SealError:
         return None
 

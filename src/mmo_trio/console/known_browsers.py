@@ -37,13 +37,18 @@ def known_browser(name: str) -> str | None:
         return None
 
     id, known_since = content[:_ID_BYTES], Instant(int.from_bytes(content[_ID_BYTES:], "big"))
-    return id.hex() if elapsed(known_since, console().now()) < KNOWN_FOR else None
+    if elapsed(known_since, console().now()) < KNOWN_FOR:
+        return id.hex()
+    return None
 
 
 def remember_browser(response: Response, name: str) -> None:
     """Let this browser be known to the user of this name, who has just signed in."""
     known = known_browser(name)
-    id = os.urandom(_ID_BYTES) if known is None else bytes.fromhex(known)
+    if known is None:
+        id = os.urandom(_ID_BYTES)
+    else:
+        id = bytes.fromhex(known)
     content = id + console().now().to_bytes(_TIME_BYTES, "big")
     value = urlsafe_b64encode(console().keys.seal_secret(_owner(name), content)).decode()
     sessions.set_cookie(response, BROWSER_COOKIE, value, max_age_s=KNOWN_FOR // SECOND)

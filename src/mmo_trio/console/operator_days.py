@@ -46,7 +46,11 @@ def cell_level(succeeded: int, failed: int) -> str:
     if not succeeded + failed:
         return "none"
     rate = succeeded / (succeeded + failed)
-    return "bad" if rate < FAILING_RATE else "warn" if rate < WEAK_RATE else "good"
+    if rate < FAILING_RATE:
+        return "bad"
+    if rate < WEAK_RATE:
+        return "warn"
+    return "good"
 
 
 def operator_day(

@@ -95,7 +95,9 @@ async def show() -> str:
     )
     by = by or CountDimension.BRAND
     value = request.args.get("value", "").strip()[:255]
-    only = (of, value) if of is not None and value else None
+    only = None
+    if of is not None and value:
+        only = (of, value)
     now = console().now()
     end = _period_end(request.args.get("end"), now, period)
     begin = earlier(end, period.length)
@@ -141,7 +143,10 @@ async def show() -> str:
     if period.step == HOUR and (only is None or only[0] is CountDimension.PROVIDER):
         days = await _operator_days(begin, end, only)
     failures = failure_counts(sums)
-    hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
+    if period.step == HOUR:
+        hour_or_day = slice(11, 16)
+    else:
+        hour_or_day = slice(5, 10)
     labels = [format_utc_seconds(Instant(int(step.key)))[hour_or_day] for step in steps]
     charts = [
         draw_money(total.currency, sums, [step.key for step in steps], labels)
@@ -242,7 +247,9 @@ def _counted_payments(only: tuple[CountDimension, str] | None) -> bool | None:
     added to no others, unless no account moves money, or the page is about one that does not."""
     context = console()
     simulated = {(CountDimension.PROVIDER, name) for name in context.simulated_providers}
-    return None if context.moves_no_money or only in simulated else False
+    if context.moves_no_money or only in simulated:
+        return None
+    return False
 
 
 async def _simulated_figures(query: CountQuery) -> list[KeyFigure]:
@@ -349,7 +356,9 @@ class PaymentStatistics:
     @property
     def success_rate(self) -> float | None:
         """Return the share of successes among ended payments; None without any."""
-        return self.succeeded / self.ended if self.ended else None
+        if self.ended:
+            return self.succeeded / self.ended
+        return None
 
     def quantile(self, share: float) -> int | None:
         """Return the upper bound in seconds of this share; 0: above all, None: no result."""
@@ -416,7 +425,9 @@ def payment_figures(
     """Return how many payments there were, and how many succeeded, against the time before; a few
     before are told as they are, as no rate or percentage can be read from them."""
     rate, rate_before = now.success_rate, before.success_rate
-    points = None if rate is None or rate_before is None else round((rate - rate_before) * 100, 1)
+    points = None
+    if not (rate is None or rate_before is None):
+        points = round((rate - rate_before) * 100, 1)
     few_created = 0 < before.created < ENDED_MIN
     few_ended = 0 < before.ended < ENDED_MIN
     return [
@@ -439,8 +450,13 @@ def payment_figures(
 
 def waiting_figure(title: str, count: int, before: int, endpoint: str) -> KeyFigure:
     """Return the figure of what waits, of which less is better."""
-    is_good = None if count == before else count < before
-    change = f"{count - before:+,}" if count != before else "no change"
+    is_good = None
+    if count != before:
+        is_good = count < before
+    if count != before:
+        change = f"{count - before:+,}"
+    else:
+        change = "no change"
     return KeyFigure(title, f"{count:,}", change, is_good, "", endpoint)
 
 
@@ -448,7 +464,9 @@ def format_change(now: int, before: int) -> str:
     """Return a change in per cent, `+12 %`; empty when there was nothing before."""
     if not before:
         return ""
-    return f"{(now - before) / before * 100:+.0f} %" if now != before else "no change"
+    if now != before:
+        return f"{(now - before) / before * 100:+.0f} %"
+    return "no change"
 
 
 # Fewer payments than this say nothing about a rate.
@@ -509,7 +527,10 @@ def judge_health(
     elif rate is not None and rate < WEAK_RATE:
         level, text = HealthLevel.WEAK, "many payments fail"
     elif failed_callbacks:
-        callbacks = "1 callback" if failed_callbacks == 1 else f"{failed_callbacks:,} callbacks"
+        if failed_callbacks == 1:
+            callbacks = "1 callback"
+        else:
+            callbacks = f"{failed_callbacks:,} callbacks"
         level, text = HealthLevel.WEAK, f"{callbacks} not delivered"
     elif not (known.created or known.ended):
         level, text = HealthLevel.QUIET, "no payments"
@@ -554,7 +575,10 @@ def build_charts(
     ]
     lowest = max(0.0, int(min(known, default=0.0) * 10 - 1) / 10)
     places = [place for series in (half, most) for place in series.values if place is not None]
-    top = float(max(2, *places)) if places else 2.0
+    if places:
+        top = float(max(2, *places))
+    else:
+        top = 2.0
     charts = [
         draw_bars(
             "volume",
@@ -582,7 +606,9 @@ def build_charts(
 
 def _latency_height(upper_s: int | None) -> int | None:
     """Return the place of a class of latency on the axis."""
-    return None if upper_s is None else LATENCY_BUCKETS.index(upper_s)
+    if upper_s is None:
+        return None
+    return LATENCY_BUCKETS.index(upper_s)
 
 
 def _latency_text(height: float) -> str:
@@ -595,9 +621,13 @@ def format_latency(upper_s: int | None) -> str:
         return "–"
     if upper_s == 0:
         return "> 1 h"
-    return f"≤ {upper_s} s" if upper_s < 60 else f"≤ {upper_s // 60} min"
+    if upper_s < 60:
+        return f"≤ {upper_s} s"
+    return f"≤ {upper_s // 60} min"
 
 
 def format_rate(rate: float | None) -> str:
     """Format a rate, `98.4 %`; a dash for None."""
-    return "–" if rate is None else f"{rate * 100:.1f} %"
+    if rate is None:
+        return "–"
+    return f"{rate * 100:.1f} %"

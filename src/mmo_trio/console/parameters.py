@@ -50,7 +50,9 @@ class ListPage(Generic[Row]):
     @property
     def last(self) -> int | None:
         """Return the number of its last row."""
-        return None if self.first is None else self.first + len(self.rows) - 1
+        if self.first is None:
+            return None
+        return self.first + len(self.rows) - 1
 
 
 def link_page(
@@ -96,9 +98,13 @@ async def read_page(
             return link_page(found[1:], after=number(found[1]), before=number(found[-1]), size=size)
         before = None
     found, last = split_page(await read(before=before, after=None, limit=size + 1), size)
-    newer = number(found[0]) if found and before is not None else None
+    newer = None
+    if found and before is not None:
+        newer = number(found[0])
     page = link_page(found, after=newer, before=last and number(last), size=size)
-    return page if before is not None else evolve(page, first=1)
+    if before is not None:
+        return page
+    return evolve(page, first=1)
 
 
 def cut_page(rows: Sequence[Row], size: int) -> ListPage[Row]:
@@ -121,11 +127,9 @@ BRAND_OPTIONS_MAX = 50
 async def list_brand_options() -> Sequence[tuple[str, str]] | None:
     """Return the choices of a filter by brand; None where there are too many to choose from."""
     brands = [brand.brand for brand in await console().store.admin.brands()]
-    return (
-        [("", "all"), *((brand.id, brand.name) for brand in brands)]
-        if len(brands) <= BRAND_OPTIONS_MAX
-        else None
-    )
+    if len(brands) <= BRAND_OPTIONS_MAX:
+        return [("", "all"), *((brand.id, brand.name) for brand in brands)]
+    return None
 
 
 def redirect_to(endpoint: str, **values: Any) -> Response:
@@ -151,7 +155,9 @@ async def form_field(name: str, *, length_max: int = 2_000, is_required: bool = 
 def parse_choice(kind: type[ChoiceT], text: str | None, fault: str) -> ChoiceT | None:
     """Return the member of an enumeration; None for no text. Raises BadRequest with the fault."""
     try:
-        return kind(text) if text else None
+        if text:
+            return kind(text)
+        return None
     except ValueError:
         raise BadRequest(fault) from None
 
@@ -177,7 +183,9 @@ def parse_position(text: str | None) -> Position | None:
 
 def format_position(position: Position | None) -> str:
     """Format a position as `CREATED-REFERENCE`, for :func:`parse_position`; empty for None."""
-    return "" if position is None else f"{position.created_at}-{position.gateway_reference}"
+    if position is None:
+        return ""
+    return f"{position.created_at}-{position.gateway_reference}"
 
 
 def parse_phone_number(text: str) -> str | None:
@@ -185,7 +193,9 @@ def parse_phone_number(text: str) -> str | None:
     if not _PHONE_NUMBER_PATTERN.fullmatch(text):
         return None
     digits = re.sub(r"[^0-9]", "", text)
-    return digits.removeprefix("00") if not text.startswith("+") else digits
+    if not text.startswith("+"):
+        return digits.removeprefix("00")
+    return digits
 
 
 def _is_number(text: str) -> bool:

@@ -197,7 +197,9 @@ def _parse_time(text: str | None, *, is_end: bool) -> Instant | None:
             at = from_datetime(datetime.strptime(text, form).replace(tzinfo=UTC))
         except ValueError:
             continue
-        return later(at, DAY) if is_end and form == _DAY_FORMAT else at
+        if is_end and form == _DAY_FORMAT:
+            return later(at, DAY)
+        return at
     raise BadRequest(TIME_FAULT)
 
 
@@ -208,7 +210,9 @@ async def list_payments() -> str:
     admin = console().store.admin
     page = await _read_page(selection.payment_filter)
     brands = [brand.brand for brand in await admin.brands()]
-    totals = await admin.total_payments(selection.payment_filter) if selection.fields else None
+    totals = None
+    if selection.fields:
+        totals = await admin.total_payments(selection.payment_filter)
     if totals is not None and totals.is_complete:
         page = evolve(page, total=totals.count)
     return await render_template(
@@ -240,12 +244,16 @@ async def _read_page(payment_filter: PaymentFilter) -> ListPage[Transaction]:
         found = await admin.list_payments(payment_filter)
         if found.next_position is not None:
             rows = found.transactions
-            older = format_position(position_of(rows[-1])) if rows else None
+            older = None
+            if rows:
+                older = format_position(position_of(rows[-1]))
             return link_page(rows, after=format_position(found.next_position), before=older)
         payment_filter = evolve(payment_filter, after=None)
     found = await admin.list_payments(payment_filter)
     rows, before, following = found.transactions, payment_filter.before, found.next_position
-    newer = None if before is None else format_position(position_of(rows[0]) if rows else before)
+    newer = None
+    if before is not None:
+        newer = format_position(position_of(rows[0]) if rows else before)
     page = link_page(
         rows, after=newer, before=None if following is None else format_position(following)
     )
@@ -309,7 +317,10 @@ async def _quick_selections(selection: PaymentSelection) -> list[QuickSelection]
         selection.payment_filter, status=None, error_code=None, attention=_attention_times()
     )
     totals = await console().store.admin.total_payments(looked_at)
-    count = f"{totals.count:,}{'' if totals.is_complete else '+'}" if totals.count else ""
+    if totals.count:
+        count = f"{totals.count:,}{'' if totals.is_complete else '+'}"
+    else:
+        count = ""
     return [
         QuickSelection("All", others),
         *(
@@ -526,7 +537,10 @@ def _possible_outcomes(transaction: Transaction) -> Sequence[tuple[str, Sequence
     on them."""
     resolution = ResolveManually(transaction.reference, transaction.order.provider, "", "")
     reachable = target_stages(transaction.progress.stage, resolution)
-    groups = [("Paid: the money has moved", [SUCCESS])] if Stage.SUCCEEDED in reachable else []
+    if Stage.SUCCEEDED in reachable:
+        groups = [("Paid: the money has moved", [SUCCESS])]
+    else:
+        groups = []
     if Stage.FAILED in reachable:
         for title, who in (
             ("by the payer", "payer"),

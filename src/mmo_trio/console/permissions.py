@@ -51,24 +51,34 @@ class PersonalDataMask:
 
     def number(self, msisdn: str) -> str:
         """Mask a phone number, or the merchant's id of a customer."""
-        return msisdn if self.can_see_personal_data else mask_number(msisdn)
+        if self.can_see_personal_data:
+            return msisdn
+        return mask_number(msisdn)
 
     def name(self, text: str | None) -> str | None:
         """Mask a name or an e-mail address."""
-        return text if self.can_see_personal_data or text is None else mask_name(text)
+        if self.can_see_personal_data or text is None:
+            return text
+        return mask_name(text)
 
     def text(self, text: str) -> str:
         """Mask the numbers and e-mail addresses in a text that is not hidden as a whole."""
-        return text if self.can_see_personal_data else mask_text(text)
+        if self.can_see_personal_data:
+            return text
+        return mask_text(text)
 
     def url(self, url: str) -> str:
         """Mask the query of a merchant's URL."""
-        return url if self.can_see_personal_data else mask_query(url)
+        if self.can_see_personal_data:
+            return url
+        return mask_query(url)
 
     def free_text(self, text: str | None) -> str | None:
         """Hide what a provider, a merchant or a colleague wrote about a payment, which may contain
         anything."""
-        return text if self.can_see_personal_data or not text else HIDDEN_TEXT
+        if self.can_see_personal_data or not text:
+            return text
+        return HIDDEN_TEXT
 
 
 # The mask of lists: nobody sees personal data there, so that the audit log can say whose data a

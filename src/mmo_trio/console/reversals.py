@@ -89,11 +89,9 @@ async def _find_page(
             list(reversals) for _, reversals in groupby(read, key=lambda each: each.payment)
         ]
         shown, last = split_page(by_payment, PAYMENTS_PAGE_SIZE)
-        before = (
-            None
-            if last is None
-            else Position(max(reversal.asked_at for reversal in last), last[0].payment)
-        )
+        before = None
+        if last is not None:
+            before = Position(max(reversal.asked_at for reversal in last), last[0].payment)
         found = [
             reversal for group in shown for reversal in reversed(group) if reversal.state in states
         ]

@@ -80,7 +80,9 @@ async def active_factor(user: str) -> SecondFactor | None:
     if console().settings.second_factor == "off":
         return None
     factor = await console().store.admin.second_factor(user)
-    return factor if factor is not None and factor.is_active else None
+    if factor is not None and factor.is_active:
+        return factor
+    return None
 
 
 async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
@@ -95,7 +97,9 @@ async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
     step = matching_step(secret, code, now)
     if step is not None:
         is_taken = factor.locked_at is None and await admin.use_time_step(user, step)
-        return CodeKind.TOTP if is_taken else None
+        if is_taken:
+            return CodeKind.TOTP
+        return None
 
     actor = f"user:{user}"
     digest = recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])
@@ -239,7 +243,9 @@ async def _attempt_to_prove() -> str | None:
     await record_action("second_factor_failed", user.actor, address=client_address())
     if factor is None:
         return WRONG_PASSWORD_TEXT
-    return WRONG_CODE_TEXT if factor.locked_at is None else LOCKED_TEXT
+    if factor.locked_at is None:
+        return WRONG_CODE_TEXT
+    return LOCKED_TEXT
 
 
 async def _check_limit(name: str, now: Instant) -> None:

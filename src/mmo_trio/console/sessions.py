@@ -218,16 +218,17 @@ def client_address() -> str:
     peer = request.remote_addr or ""
     reported = request.headers.getlist("X-Forwarded-For")
     address = console().trusted_proxies.client_address(peer, reported)
-    return peer if address is None else str(address)
+    if address is None:
+        return peer
+    return str(address)
 
 
 async def page_path() -> str | None:
     """Return the path of the page that this request is for, or on which its form stands."""
-    text = (
-        request.full_path
-        if request.method == "GET"
-        else str((await request.form).get(PAGE_FIELD, ""))
-    )
+    if request.method == "GET":
+        text = request.full_path
+    else:
+        text = str((await request.form).get(PAGE_FIELD, ""))
     return own_path(text)
 
 
@@ -256,7 +257,9 @@ async def check_form_token(expected: str) -> None:
 
 def cookie_name(name: str) -> str:
     """Return the cookie's full name; with TLS it is bound to this host (RFC 6265bis, 4.1.3.2)."""
-    return f"__Host-{name}" if is_secure() else name
+    if is_secure():
+        return f"__Host-{name}"
+    return name
 
 
 def token_digest(token: str) -> bytes:

@@ -144,8 +144,12 @@ async def _find_user(name: str, password: str) -> ConsoleUser | None:
     """Return the user if the password is right; an unknown name takes as long to reject."""
     user = await console().store.admin.user(name)
     is_known = user is not None and user.disabled_at is None
-    password_hash = user.password_hash if user and is_known else None
-    return user if await console().verify_password(password, password_hash) else None
+    password_hash = None
+    if user and is_known:
+        password_hash = user.password_hash
+    if await console().verify_password(password, password_hash):
+        return user
+    return None
 
 
 async def _recorded_name(typed: str) -> str:

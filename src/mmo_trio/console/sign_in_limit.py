@@ -77,4 +77,6 @@ async def forgive_failures(
 
 
 def _place(address: str, browser: str | None) -> str:
-    return subscriber_network(address) if browser is None else _BROWSER + browser
+    if browser is None:
+        return subscriber_network(address)
+    return _BROWSER + browser

@@ -32,7 +32,9 @@ RESPONSE_CHARACTERS_MAX = 4_000
 
 def format_utc_seconds(at: Instant | None) -> str:
     """Format an instant in UTC, `2026-11-21 15:04:05`; empty for None."""
-    return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
+    if at is None:
+        return ""
+    return format_with_microseconds(at)[:19].replace("T", " ")
 
 
 def format_day(at: Instant) -> str:
@@ -55,7 +57,9 @@ TYPE_TEXTS: Mapping[Type, str] = {
 
 def format_words(name: str | None) -> str:
     """Return a name in snake case as words, `user cancelled`; empty for None."""
-    return "" if name is None else name.replace("_", " ")
+    if name is None:
+        return ""
+    return name.replace("_", " ")
 
 
 def to_reading_text(sentence: str) -> str:
@@ -80,14 +84,18 @@ def format_state(name: str) -> str:
 
 
 def _utc(at: Instant | None) -> str:
-    return "" if at is None else f"{format_utc_seconds(at)} UTC"
+    if at is None:
+        return ""
+    return f"{format_utc_seconds(at)} UTC"
 
 
 def _later_on(at: Instant | None, day: Instant) -> str:
     """Return a time in UTC, with its date where that is another than the one of this day."""
     if at is None:
         return ""
-    return f"{format_time(at)} UTC" if format_day(at) == format_day(day) else _utc(at)
+    if format_day(at) == format_day(day):
+        return f"{format_time(at)} UTC"
+    return _utc(at)
 
 
 # The members that a payment's page shows at once, beside its head; a click shows the others.
@@ -205,7 +213,10 @@ def describe_suspense(entry: SuspenseEntry, payment: Transaction | None) -> str:
     if payment is None or "reversal" in report:
         return to_reading_text(f"Reported {told}.")
     is_settled = entry.reason in (SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE)
-    words = f"settled {amount}" if is_settled else f"reported {told}"
+    if is_settled:
+        words = f"settled {amount}"
+    else:
+        words = f"reported {told}"
     return to_reading_text(f"Asked {payment.order.requested}, {words}.")
 
 
@@ -237,7 +248,10 @@ def tell_story(
     for entry in entries:
         icon = _icon(entry)
         members = {name: mask.text(value) for name, value in entry.members.items()}
-        gap = Span(0) if before is None else elapsed(before, entry.at)
+        if before is None:
+            gap = Span(0)
+        else:
+            gap = elapsed(before, entry.at)
         steps.append(
             StoryStep(
                 entry.at,
@@ -355,7 +369,9 @@ def parse_actor(text: str) -> str:
     if ":" in text or text in ("gateway", "nobody"):
         return text
     name = text.removesuffix(" (command line)")
-    return f"user:{name}" if name == text else f"cli:{name}"
+    if name == text:
+        return f"user:{name}"
+    return f"cli:{name}"
 
 
 @frozen
@@ -379,7 +395,10 @@ def show_event(row: AuditRow, mask: PersonalDataMask) -> ShownEvent:
         if value not in (None, "", [], {})
     ]
     kind, _, name = event.actor.partition(":")
-    actor = f"{name} (command line)" if kind == "cli" else name or kind
+    if kind == "cli":
+        actor = f"{name} (command line)"
+    else:
+        actor = name or kind
     return ShownEvent(
         event.at, actor, format_words(event.action), event.about.replace(":", " ", 1), details
     )
@@ -388,9 +407,14 @@ def show_event(row: AuditRow, mask: PersonalDataMask) -> ShownEvent:
 def _detail_text(name: str, value: object, mask: PersonalDataMask) -> str:
     match value:
         case str():
-            return value if name in _PLAIN_MEMBERS else mask.free_text(value) or ""
+            if name in _PLAIN_MEMBERS:
+                return value
+            return mask.free_text(value) or ""
         case list():
-            more = f" and {len(value) - LISTED_MAX:,} more" if len(value) > LISTED_MAX else ""
+            if len(value) > LISTED_MAX:
+                more = f" and {len(value) - LISTED_MAX:,} more"
+            else:
+                more = ""
             return ", ".join(str(element) for element in value[:LISTED_MAX]) + more
         case dict():
             return ", ".join(

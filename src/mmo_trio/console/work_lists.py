@@ -69,7 +69,9 @@ async def stuck() -> str:
     )
     shown, last = split_page(found)
     now = console().gateway_time()
-    following = None if last is None else {"after": format_position(position_of(last))}
+    following = None
+    if last is not None:
+        following = {"after": format_position(position_of(last))}
     rows = [
         (row, format_span(elapsed(row.progress.submitted_at or row.order.created_at, now)))
         for row in shown
@@ -287,7 +289,10 @@ async def audit() -> str:
     await require(Permission.READ_AUDIT)
     admin = console().store.admin
     actor, about = query_argument("actor"), query_argument("about")
-    subject = about if about is None or ":" in about else about.replace(" ", ":", 1)
+    if about is None or ":" in about:
+        subject = about
+    else:
+        subject = about.replace(" ", ":", 1)
     only_changes = query_argument("show") == "changes"
     read = partial(
         admin.audit,

@@ -37,7 +37,10 @@ class Scale:
     @property
     def levels(self) -> Sequence[float]:
         """Return the values of the labelled lines."""
-        middle = 0.0 if self.low < 0 < self.high else (self.low + self.high) / 2
+        if self.low < 0 < self.high:
+            middle = 0.0
+        else:
+            middle = (self.low + self.high) / 2
         return self.low, middle, self.high
 
 
@@ -167,11 +170,10 @@ def _draw(
     for n, label in enumerate(labels):
         texts = [_text(line.values[n], format_value) for line in series]
         lines = [label, *(f"{line.name}: {text}" for line, text in zip(series, texts, strict=True))]
-        marks = (
-            _points(series, classes, n, left + (n + 0.5) * width, scale)
-            if is_line
-            else _bars(series, classes, n, left + n * width, width, scale)
-        )
+        if is_line:
+            marks = _points(series, classes, n, left + (n + 0.5) * width, scale)
+        else:
+            marks = _bars(series, classes, n, left + n * width, width, scale)
         steps.append(Step(", ".join(lines), _round(left + n * width), _round(width), marks))
     every = max(1, -(-len(labels) // X_LABELS_MAX))
     return DrawnChart(
@@ -199,7 +201,9 @@ def _draw(
 
 
 def _text(value: float | None, format_value: Callable[[float], str]) -> str:
-    return "–" if value is None else format_value(value)
+    if value is None:
+        return "–"
+    return format_value(value)
 
 
 def _bars(
@@ -266,12 +270,18 @@ def draw_sparkline(values: Sequence[float | None], steps_left: float | None = No
 
     runs_out = steps_left is not None and steps_left <= len(values) / 2
     steps = len(values) - 1 + (steps_left if runs_out and steps_left is not None else 0)
-    low = 0.0 if runs_out else min(value for _, value in known)
+    if runs_out:
+        low = 0.0
+    else:
+        low = min(value for _, value in known)
     high = max(value for _, value in known)
     room_x, room_y = SPARK_WIDTH - 6, SPARK_HEIGHT - 6
 
     def place(n: float, value: float) -> tuple[float, float]:
-        share = (value - low) / (high - low) if high > low else 0.5
+        if high > low:
+            share = (value - low) / (high - low)
+        else:
+            share = 0.5
         return _round(3 + room_x * n / steps), _round(3 + room_y * (1 - share))
 
     last_n, last = known[-1]

@@ -132,7 +132,9 @@ class PendingInput(ParkingSpot[Reply]):
     def asked_at(self) -> MonotonicInstant:
         """When its request was read, as time since the machine started; when the engine got it
         where there is none."""
-        return self.received_at if self.sender is None else self.sender.asked_at
+        if self.sender is None:
+            return self.received_at
+        return self.sender.asked_at
 
     async def reply(self) -> Reply:
         """Return the reply once what the input changed is durable; one task may call this, once.
@@ -461,7 +463,10 @@ class Engine:
         return waiting * self.active_per_waiting >= self._active_inputs
 
     def _next_batch(self) -> Sequence[PendingInput]:
-        calls = self._queue.take_batch(self.batch_max) if self._can_start_batch() else ()
+        if self._can_start_batch():
+            calls = self._queue.take_batch(self.batch_max)
+        else:
+            calls = ()
         self._active_inputs += len(calls)
         return calls
 
@@ -550,7 +555,9 @@ class Batch:
             return _TOO_OLD
         if call.sender is None or call.asked_at >= earlier(since_boot, CLIENT_PATIENCE):
             return None
-        return _GIVEN_UP if call.sender.has_left() else None
+        if call.sender.has_left():
+            return _GIVEN_UP
+        return None
 
     def has_changes(self) -> bool:
         """Return whether any decision changes what is stored."""

@@ -47,11 +47,10 @@ def response_bytes(
     `connection` is the value of that field, empty for none; `extra` holds whole field lines.
     `without_body` answers HEAD: the length stays, the body goes. Raises ValueError for a header
     field that would break out of its line."""
-    length = (
-        b""
-        if response.status in BODYLESS_STATUSES
-        else b"Content-Length: %d\r\n" % len(response.body)
-    )
+    if response.status in BODYLESS_STATUSES:
+        length = b""
+    else:
+        length = b"Content-Length: %d\r\n" % len(response.body)
     return b"".join(
         (
             _cached_status_line_and_fields(response.status, response.headers),

@@ -204,7 +204,9 @@ ConnectionListener: TypeAlias = (
 
 def accepted_stream(accepted: trio.SocketStream | TransportStream) -> TransportStream:
     """Return the server's end of a connection that a listener has accepted."""
-    return accepted if isinstance(accepted, TransportStream) else LingeringStream(accepted.socket)
+    if isinstance(accepted, TransportStream):
+        return accepted
+    return LingeringStream(accepted.socket)
 
 
 def accept_waiting(listener: ConnectionListener) -> Iterator[TransportStream]:

@@ -524,4 +524,6 @@ def _histogram(name: str, *samples: tuple[Labels, LatencyHistogram]) -> Metric:
 
 
 def _label_names(samples: Sequence[tuple[Labels, object]]) -> list[str]:
-    return list(samples[0][0]) if samples else []
+    if samples:
+        return list(samples[0][0])
+    return []

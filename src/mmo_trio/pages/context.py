@@ -100,7 +100,9 @@ async def find_shown_key() -> str | None:
     sandbox = pages_context().sandbox
     host = urlsplit(f"//{request.host}").hostname or ""
     is_own = host == "localhost" or parse_address(host) is not None
-    return await sandbox.find_demo_key() if sandbox is not None and is_own else None
+    if sandbox is not None and is_own:
+        return await sandbox.find_demo_key()
+    return None
 
 
 async def reject_cross_site_post() -> Response | None:

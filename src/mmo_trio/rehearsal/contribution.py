@@ -161,7 +161,10 @@ def _callback(
         ((line_, member) for line_ in said if (member := _member_of(line_, line["target"]))),
         (said[0], None),
     )
-    to = line["suffix"] if member is None else member
+    if member is None:
+        to = line["suffix"]
+    else:
+        to = member
     after_ms = max(0, line["offsetMs"] - cause["offsetMs"])
     return {
         "after": _called(cause),

@@ -97,9 +97,10 @@ class RehearsalFolder:
         """Note that a step begins, before anything of it is sent; one that was begun keeps its
         reference and its time."""
         known = self.find_begun(step)
-        begun = (
-            BegunStep(reference, now, 1) if known is None else evolve(known, runs=known.runs + 1)
-        )
+        if known is None:
+            begun = BegunStep(reference, now, 1)
+        else:
+            begun = evolve(known, runs=known.runs + 1)
         self.keep_begun(step, begun)
         self._conclude_exchange()
         return begun

@@ -162,7 +162,9 @@ class AccountOpener:
 def adapter_of(account: ProviderAccount) -> Provider:
     """Return the adapter itself, for what only its kind can do."""
     provider = account.provider
-    return provider.adapter if isinstance(provider, RedactingProvider) else provider
+    if isinstance(provider, RedactingProvider):
+        return provider.adapter
+    return provider
 
 
 def _address(resources: Resources, components: Components) -> str:

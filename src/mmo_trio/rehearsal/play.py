@@ -237,14 +237,18 @@ class Player:
             (reversal,) = await gateway.store.reversals(payment.reference)
             if reversal.state is ReversalState.UNKNOWN and reversal.wake_at is None:
                 return held_if(False, "Its outcome is unknown, and no question tells it.")
-            return judge_reversal(reversal) if reversal.state.has_ended else None
+            if reversal.state.has_ended:
+                return judge_reversal(reversal)
+            return None
 
         return await self._wait_for(ended, self.wait_s)
 
     async def _ended_payment(self, step: str, gateway: RehearsalGateway) -> Transaction | None:
         begun = self.folder.find_begun(step)
         found = begun and await gateway.store.transaction(begun.reference)
-        return found if found and found.progress.stage.is_terminal else None
+        if found and found.progress.stage.is_terminal:
+            return found
+        return None
 
     async def _wait_for(
         self, find: Callable[[], Awaitable[ResultT | None]], wait_s: float

@@ -66,7 +66,10 @@ def judge_payment(step: MakePayment, payment: Transaction) -> Outcome:
     if progress.stage is Stage.SUCCEEDED:
         return held_if(not step.refused_as, f"It ended as success, {progress.final}.")
     code = progress.provider_data and progress.provider_data.error_code
-    told = f" ({code})" if code else ""
+    if code:
+        told = f" ({code})"
+    else:
+        told = ""
     return held_if(
         progress.error_code in step.refused_as, f"It failed with {progress.error_code}{told}."
     )
@@ -107,7 +110,10 @@ def judge_callback(statuses: Iterable[int]) -> Outcome:
     answered = list(statuses)
     if not answered:
         return held_if(False, "None has come.")
-    count = "One has" if len(answered) == 1 else f"{len(answered)} have"
+    if len(answered) == 1:
+        count = "One has"
+    else:
+        count = f"{len(answered)} have"
     shown = ", ".join(map(str, answered))
     return held_if(
         any(status < 300 for status in answered), f"{count} come, answered with {shown}."

@@ -224,7 +224,9 @@ class _CallbackReceiverHandler:
             answer = ReceiverAnswer(400 if kind is ReceivedKind.OTHER else 204)
         else:
             answer = await self.forward(HttpRequest(head.method, head.target, head.headers, body))
-        reference = content.get("gatewayReference") if kind is ReceivedKind.CALLBACK else None
+        reference = None
+        if kind is ReceivedKind.CALLBACK:
+            reference = content.get("gatewayReference")
         received = ReceivedRequest(
             path=_readable_path(head),
             has_right_key=True,

@@ -84,4 +84,6 @@ class SandboxClock:
         return min((at for at in times if at is not None), default=None)
 
     def _operator_next_due(self) -> Instant | None:
-        return None if self.operator is None else self.operator.next_due()
+        if self.operator is None:
+            return None
+        return self.operator.next_due()

@@ -66,4 +66,6 @@ async def find_demo_key(store: Store, keyring: KeyRing) -> str | None:
     record = await store.brand_record(DEMO_BRAND_ID)
     keys = () if record is None else record.keys
     in_use = next((key for key in keys if key.retired_at is None), None)
-    return None if in_use is None else keyring.unseal(DEMO_BRAND_ID, in_use.sealed).decode()
+    if in_use is None:
+        return None
+    return keyring.unseal(DEMO_BRAND_ID, in_use.sealed).decode()

@@ -273,14 +273,19 @@ class SandboxOperatorWorker:
 
     def _time(self) -> Instant:
         now = self.now()
-        return now if self._held_at is None else min(now, self._held_at)
+        if self._held_at is None:
+            return now
+        return min(now, self._held_at)
 
     async def _sleep_until_due(self) -> None:
         due = self._operator.next_due()
         if due is not None and self._held_at is not None and due > self._held_at:
             due = None
         self._sleeps_until = math.inf if due is None else due
-        seconds = math.inf if due is None else max(0.0, (due - self._time()) / clock.SECOND)
+        if due is None:
+            seconds = math.inf
+        else:
+            seconds = max(0.0, (due - self._time()) / clock.SECOND)
         with trio.move_on_after(seconds):
             await self._changed.wait()
         self._changed = trio.Event()

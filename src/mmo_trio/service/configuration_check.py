@@ -131,7 +131,10 @@ def _faults_of_one(
         key = faults[0].location.partition(" ")[0].removeprefix(f"provider.{name}.")
         others = {name: value for name, value in options.items() if name != key}
         for stand_in in STAND_INS:
-            options = others if stand_in is None else {**others, key: stand_in}
+            if stand_in is None:
+                options = others
+            else:
+                options = {**others, key: stand_in}
             faults = faults_with(options)
             if not faults or faults[0].location not in told:
                 break

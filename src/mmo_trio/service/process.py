@@ -271,19 +271,17 @@ def _transport_security(settings: Settings) -> Headers:
     """Return the field that tells browsers to use only TLS (RFC 6797); none where it is switched
     off."""
     hsts = settings.listen.hsts
-    return (
-        () if hsts is None else ((b"strict-transport-security", b"max-age=%d" % to_seconds(hsts)),)
-    )
+    if hsts is None:
+        return ()
+    return ((b"strict-transport-security", b"max-age=%d" % to_seconds(hsts)),)
 
 
 def _idle_grace_s(settings: Settings) -> float:
     """Return the seconds that a stop leaves idle connections: proxies repeat no POST that finds its
     connection closed, and learn by the next response that it was the last one."""
-    return (
-        min(PROXY_GRACE_S, to_seconds(settings.limits.drain_timeout) / 2)
-        if settings.listen.proxy_trusted
-        else 0.0
-    )
+    if settings.listen.proxy_trusted:
+        return min(PROXY_GRACE_S, to_seconds(settings.limits.drain_timeout) / 2)
+    return 0.0
 
 
 def listener_urls(

@@ -71,7 +71,10 @@ def to_listener(listening_socket: socket.socket) -> trio.SocketListener:
 def socket_url(listening_socket: socket.socket, *, tls: bool) -> str:
     """Return the URL that leads to this socket, port 0 replaced: `http://127.0.0.1:8080`."""
     host, port = listening_socket.getsockname()[:2]
-    url_host = f"[{host}]" if ":" in host else host
+    if ":" in host:
+        url_host = f"[{host}]"
+    else:
+        url_host = host
     return f"{'https' if tls else 'http'}://{url_host}:{port}"
 
 

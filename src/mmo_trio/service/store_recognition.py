@@ -78,9 +78,13 @@ async def compare_store(
 ) -> StoreComparison:
     """Compare a store with its mark; `serves`: whether this process is one that serves it. A
     sandbox's has none. Raises DamagedFile, OSError and what the store raises."""
-    file = None if is_sandbox else find_mark_file(settings)
+    file = None
+    if not is_sandbox:
+        file = find_mark_file(settings)
     stored = await store.state()
-    mark = None if file is None else read_mark(file)
+    mark = None
+    if file is not None:
+        mark = read_mark(file)
     must_be_marked = file is not None and settings.database.mark_file is not None
 
     is_served = False
@@ -164,9 +168,10 @@ async def restore_store(
     and with the new id everything is marked and on hold. Raises SettingsError when the mark can't
     be written, and what the store raises."""
     mark = compared.mark
-    lost_id = (
-        "" if mark is None or mark.store_id == compared.stored.mark.store_id else mark.store_id
-    )
+    if mark is None or mark.store_id == compared.stored.mark.store_id:
+        lost_id = ""
+    else:
+        lost_id = mark.store_id
     marked = await begin_restoration(store, submit, user=user, now=now, lost_id=lost_id)
     if compared.file is not None:
         if mark is None:  # What can't be read says nothing any more.
@@ -300,7 +305,9 @@ def find_mark_file(settings: Settings) -> Path | None:
     is_in_store = not is_shared_store(database.url) and (
         beside.parent.resolve() == Path(database.url.removeprefix("sqlite:///")).parent.resolve()
     )
-    return None if is_in_store or not os.access(beside.parent, os.W_OK) else beside
+    if is_in_store or not os.access(beside.parent, os.W_OK):
+        return None
+    return beside
 
 
 def read_mark(file: Path) -> StoreMark | None:

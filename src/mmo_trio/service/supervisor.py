@@ -138,7 +138,9 @@ class Supervisor:
 
     def _wait(self, signal_pipe: int) -> None:
         due = policy.next_due(self.state)
-        timeout = None if due is None else max(0.0, due - time.monotonic())
+        timeout = None
+        if due is not None:
+            timeout = max(0.0, due - time.monotonic())
         for key, _ in self._selector.select(timeout):
             if key.fd == signal_pipe:
                 for number in os.read(signal_pipe, 4_096):

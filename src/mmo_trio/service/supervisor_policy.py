@@ -339,15 +339,17 @@ def _schedule_restart(
     """Start a process for the empty slot, at once the first time, or give up before the service has
     served: what it needs may come back later, and until then connections wait for it."""
     is_failure = process.phase is ProcessPhase.STARTING or now - process.since < UPTIME_MIN_S
-    failures = state.backoffs[process.slot].failures + 1 if is_failure else 0
+    if is_failure:
+        failures = state.backoffs[process.slot].failures + 1
+    else:
+        failures = 0
     serving = state.pids(ProcessPhase.SERVING)
     is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
     if is_hopeless:
-        last = (
-            f"was ended by signal {-exit_code}"
-            if exit_code < 0
-            else f"ended with exit code {exit_code}"
-        )
+        if exit_code < 0:
+            last = f"was ended by signal {-exit_code}"
+        else:
+            last = f"ended with exit code {exit_code}"
         reason = f"{failures} workers in a row couldn't start; the last one {last}."
         failed = evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason)
         return _begin_stop(failed, now)
@@ -431,7 +433,9 @@ def _phase_deadline(state: SupervisorState, process: Process) -> float | None:
     """Return when the process has to leave its phase; None for no limit."""
     match process.phase:
         case ProcessPhase.STARTING:
-            return None if process.slot == PREPARATION else process.since + START_TIMEOUT_S
+            if process.slot == PREPARATION:
+                return None
+            return process.since + START_TIMEOUT_S
         case ProcessPhase.STOPPING:
             return process.since + state.stop_timeout_s
         case ProcessPhase.SERVING:

@@ -340,7 +340,9 @@ def build_workers(foundation: Foundation) -> Workers:
         stored_bodies_bytes=resources.limits.callback_bodies,
         wait_for_due=backlog.wait_for_end,
     )
-    channel_owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
+    channel_owner = None
+    if ownership is not None:
+        channel_owner = ChannelOwner(ownership, callbacks, owned)
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
     float_monitor = _float_monitor(foundation, providers.ask_for)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)

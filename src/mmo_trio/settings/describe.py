@@ -91,11 +91,17 @@ def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
     for key, setting in SETTINGS.items():
         value = getattr(getattr(settings, setting.section), setting.name)
         is_described = value is None and setting.default_text
-        written = f"({setting.default_text})" if is_described else setting.kind.format(value)
+        if is_described:
+            written = f"({setting.default_text})"
+        else:
+            written = setting.kind.format(value)
         yield EffectiveRow(key, written, value == setting.default)
     for name, provider in settings.providers.items():
         kind = settings.provider_kinds[provider.kind]
-        written = f"{provider.kind} (from {kind.origin})" if kind.origin else provider.kind
+        if kind.origin:
+            written = f"{provider.kind} (from {kind.origin})"
+        else:
+            written = provider.kind
         yield EffectiveRow(f"provider.{name}.kind", written, False)
         for key, option in provider.options.items():
             yield EffectiveRow(

@@ -75,7 +75,10 @@ def load_settings(
     contradict each other, it names all of them. Where `found_faults` is given, they are added to it
     instead, and each faulty key has its default."""
     faults: list[SettingsError] = []
-    document = {} if file is None else _read_toml(file)
+    if file is None:
+        document = {}
+    else:
+        document = _read_toml(file)
     variables = environment or {}
     found = {
         **{key: _RawSetting(f"preset {key}", text) for key, text in (presets or {}).items()},
@@ -163,7 +166,10 @@ def _parse(setting: Setting, raw: _RawSetting) -> Any:
     try:
         return setting.kind.parse(raw.value)
     except InvalidSettingValue as fault:
-        now = "" if setting.kind.is_private else f"It is {raw.value!r} now."
+        if setting.kind.is_private:
+            now = ""
+        else:
+            now = f"It is {raw.value!r} now."
         raise SettingsError(raw.location, f"{fault}.", now) from None
 
 
@@ -215,11 +221,9 @@ def _contradictions(
     if is_misread:
         fault = "has an @ or a / in the user name or the password."
         yield fault_of("database.url", fault, "Write %40 for @ and %2F for /.")
-    host = (
-        None
-        if settings.database.allow_clear or is_misread
-        else _unverified_postgres_host(settings.database.url)
-    )
+    host = None
+    if not (settings.database.allow_clear or is_misread):
+        host = _unverified_postgres_host(settings.database.url)
     if host is not None:
         fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."
         remedy = (

@@ -59,7 +59,9 @@ def read_operator_sign(options: Mapping[str, Any]) -> OperatorSign:
         raise OptionError("colour", "is no colour.", 'Write it like "#ffcc00".')
     if code is not None and _USSD_CODE.fullmatch(code) is None:
         raise OptionError("approvals_code", "is no code to dial.", 'Write it like "*170#".')
-    logo = None if file is None else _read_logo(Path(file).expanduser())
+    logo = None
+    if file is not None:
+        logo = _read_logo(Path(file).expanduser())
     return OperatorSign(logo, colour and colour.lower(), code)
 
 
@@ -105,4 +107,6 @@ def _svg_fault(content: bytes) -> str | None:
             plain = key.rpartition("}")[2].lower()
             if plain.startswith("on") or plain == "href" or _SVG_REFERENCE.search(value):
                 return f"the attribute {plain}"
-    return None if root.tag == f"{_SVG}svg" else "another root than svg"
+    if root.tag == f"{_SVG}svg":
+        return None
+    return "another root than svg"

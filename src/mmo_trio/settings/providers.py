@@ -54,7 +54,9 @@ class CommonOption:
     def kind(self) -> str:
         """Return the allowed values, as the documentation names them."""
         is_open = self.maximum == COMMON_OPTION_MAX
-        return COUNT.name if is_open else f"{self.minimum} to {self.maximum}"
+        if is_open:
+            return COUNT.name
+        return f"{self.minimum} to {self.maximum}"
 
 
 COMMON_OPTION_MAX = 1_000_000
@@ -211,11 +213,10 @@ def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
             remedy = "Rename the entry point, or uninstall that distribution."
             raise SettingsError(_describe(provider), "has the name of a built-in kind.", remedy)
         if provider.name in found or provider.name in given:
-            other = (
-                f"by {origin_of(found[provider.name])}"
-                if provider.name in found
-                else "by the caller"
-            )
+            if provider.name in found:
+                other = f"by {origin_of(found[provider.name])}"
+            else:
+                other = "by the caller"
             raise SettingsError(
                 _describe(provider), f"is brought {other}, too.", "Remove one of them."
             )
@@ -237,7 +238,9 @@ def load_provider_kind(entry_point: EntryPoint) -> ProviderKind:
 def origin_of(entry_point: EntryPoint) -> str:
     """Return name and version of the distribution that brings an entry point."""
     dist = entry_point.dist
-    return "an unnamed distribution" if dist is None else f"{dist.name} {dist.version}"
+    if dist is None:
+        return "an unnamed distribution"
+    return f"{dist.name} {dist.version}"
 
 
 @cache

@@ -64,4 +64,6 @@ def _holds_api_key(document: Mapping[str, Any]) -> bool:
 
 
 def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}

@@ -187,7 +187,10 @@ def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str
     """Return the display names of the configured providers by name; a sandbox without any has
     `sandbox`."""
     kinds = settings.provider_kinds
-    titles = {"sandbox": kinds["sandbox"].title} if is_sandbox and not settings.providers else {}
+    if is_sandbox and not settings.providers:
+        titles = {"sandbox": kinds["sandbox"].title}
+    else:
+        titles = {}
     for name, provider in settings.providers.items():
         titles[name] = str(provider.options.get("title", kinds[provider.kind].title))
     return MappingProxyType(titles)

@@ -106,7 +106,9 @@ class ListenAddress:
     """0 picks a free one."""
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        if ":" in self.host:
+            return f"[{self.host}]:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
@@ -164,7 +166,9 @@ def parse_size(value: Any) -> int:
     """Parse a number of octets: `64KiB`, `1MiB`, or a whole number."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"{value}B"
-    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = None
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value.strip())
     if match is None or (size := int(match[1]) * _SIZES[match[2]]) == 0:
         raise InvalidSettingValue('must be a size with its unit, such as "64KiB" or "1MiB"')
     return size
@@ -187,7 +191,10 @@ def parse_count(value: Any, *, least: int = 1) -> int:
 
 def _parse_ratio(value: Any) -> float:
     try:
-        ratio = float(value) if not isinstance(value, bool) else -1.0
+        # Python would take true for 1.
+        ratio = -1.0
+        if not isinstance(value, bool):
+            ratio = float(value)
     except (TypeError, ValueError):
         ratio = -1.0
     if not 0 < ratio <= 1:
@@ -196,10 +203,14 @@ def _parse_ratio(value: Any) -> float:
 
 
 def _parse_switch(value: Any) -> bool:
-    word = value.strip().lower() if isinstance(value, str) else value
-    if word is True or word is False:
-        return bool(word)
-    if not isinstance(word, str) or word not in _BOOLEAN_WORDS:
+    if isinstance(value, bool):
+        return value
+
+    # Environment variables have text only.
+    word = ""
+    if isinstance(value, str):
+        word = value.strip().lower()
+    if word not in _BOOLEAN_WORDS:
         raise InvalidSettingValue("must be true or false")
     return _BOOLEAN_WORDS[word]
 
@@ -218,7 +229,10 @@ def one_of(*words: str) -> ValueKind:
 
 def parse_listen_address(value: Any) -> ListenAddress:
     """Parse `HOST:PORT`; an IPv6 address has brackets; port 0 picks a free one."""
-    text = value.strip() if isinstance(value, str) else ""
+    if isinstance(value, str):
+        text = value.strip()
+    else:
+        text = ""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})", text, re.ASCII)
     if match is None or int(match[3]) > 65_535:
         raise InvalidSettingValue('must be HOST:PORT, such as "127.0.0.1:8080" or "[::1]:8080"')
@@ -226,7 +240,10 @@ def parse_listen_address(value: Any) -> ListenAddress:
 
 
 def _parse_url(value: Any) -> str:
-    text = value.strip().rstrip("/") if isinstance(value, str) else ""
+    if isinstance(value, str):
+        text = value.strip().rstrip("/")
+    else:
+        text = ""
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -244,7 +261,10 @@ def _parse_url(value: Any) -> str:
 
 
 def _parse_webhook_url(value: Any) -> str:
-    text = value.strip() if isinstance(value, str) else ""
+    if isinstance(value, str):
+        text = value.strip()
+    else:
+        text = ""
     try:
         is_https = parse_url(text).scheme == "https"
     except UrlError:
@@ -265,7 +285,10 @@ _DATABASE_URL_FORM = '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an
 
 
 def _parse_database_url(value: Any) -> str:
-    text = value.strip() if isinstance(value, str) else ""
+    if isinstance(value, str):
+        text = value.strip()
+    else:
+        text = ""
     scheme, _, rest = text.partition("://")
     if not scheme or not rest or (scheme == "sqlite" and not re.match("/.", rest)):
         raise InvalidSettingValue(f"must be {_DATABASE_URL_FORM}")
@@ -289,7 +312,8 @@ def mask_database_url(url: str) -> str:
     if scheme != "sqlite" and "@" in rest.partition("?")[0]:
         user, at, host = rest.partition("?")[0].rpartition("@")
         name, colon, _ = user.partition(":")
-        rest = f"{name}:{MASK}@{host}{rest[len(user) + len(at) + len(host) :]}" if colon else rest
+        if colon:
+            rest = f"{name}:{MASK}@{host}{rest[len(user) + len(at) + len(host) :]}"
     before, mark, query = rest.partition("?")
     parameters = [_mask_parameter(parameter) for parameter in query.split("&")]
     return f"{scheme}{separator}{before}{mark}{'&'.join(parameters)}"
@@ -298,15 +322,16 @@ def mask_database_url(url: str) -> str:
 def _mask_parameter(parameter: str) -> str:
     name, equals, _ = parameter.partition("=")
     plain = unquote(name).lower()
-    return (
-        f"{name}={MASK}"
-        if equals and any(secret_parameter in plain for secret_parameter in _SECRET_PARAMETERS)
-        else parameter
-    )
+    if equals and any(secret_parameter in plain for secret_parameter in _SECRET_PARAMETERS):
+        return f"{name}={MASK}"
+    return parameter
 
 
 def _parse_title(value: Any) -> str:
-    text = " ".join(value.split()) if isinstance(value, str) else ""
+    if isinstance(value, str):
+        text = " ".join(value.split())
+    else:
+        text = ""
     if not 1 <= len(text) <= TITLE_CHARACTERS_MAX or not text.isprintable():
         raise InvalidSettingValue(f"must be text of 1 to {TITLE_CHARACTERS_MAX} characters")
     return text
@@ -323,9 +348,10 @@ def _list_of(what: str, parse: Callable[[str], T]) -> Callable[[Any], tuple[T, .
     KeyError."""
 
     def read(value: Any) -> tuple[T, ...]:
-        parts = (
-            [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-        )
+        if isinstance(value, str):
+            parts = [part for part in value.split(",") if part.strip()]
+        else:
+            parts = value
         try:
             if not isinstance(parts, list):
                 raise ValueError("it is no list")

@@ -133,7 +133,9 @@ class GatewayClock:
         have given it up."""
         self._note_running()
         suspension = self.last_suspension
-        return MonotonicInstant(0) if suspension is None else later(suspension.ended_at, RESUMING)
+        if suspension is None:
+            return MonotonicInstant(0)
+        return later(suspension.ended_at, RESUMING)
 
     def _note_running(self) -> None:
         """Notice whether the process has run lately. Before the first `observe`, which a worker

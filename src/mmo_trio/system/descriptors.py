@@ -33,9 +33,14 @@ class DescriptorShares:
 def raise_descriptor_limit() -> int:
     """Raise the soft limit on descriptors to the hard one, and return the limit in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = RAISED_MAX if hard == resource.RLIM_INFINITY else min(hard, RAISED_MAX)
+    if hard == resource.RLIM_INFINITY:
+        wanted = RAISED_MAX
+    else:
+        wanted = min(hard, RAISED_MAX)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return RAISED_MAX if soft == resource.RLIM_INFINITY else soft
+        if soft == resource.RLIM_INFINITY:
+            return RAISED_MAX
+        return soft
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     except (OSError, ValueError):  # Some systems have a lower limit of their own.

@@ -44,7 +44,10 @@ _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 
 def mask_number(number: str, *, visible: int = 3) -> str:
     """Mask all but the last characters of a number: `•••••••••007`; mask a short one whole."""
-    shown = number[-visible:] if len(number) > visible else ""
+    if len(number) > visible:
+        shown = number[-visible:]
+    else:
+        shown = ""
     return MASK_CHARACTER * (len(number) - len(shown)) + shown
 
 
@@ -56,7 +59,10 @@ def mask_own_number(msisdn: str) -> str:
         return mask_number(digits, visible=1)
 
     found = _COUNTRY_CODE.match(digits)
-    code = "0" if digits.startswith("0") or found is None else found[0]
+    if digits.startswith("0") or found is None:
+        code = "0"
+    else:
+        code = found[0]
     hidden = MASK_CHARACTER * (len(digits) - len(code) - 3)
     first = len(hidden) % 3
     if first == 1:  # A single digit stands with the next three.
@@ -68,7 +74,9 @@ def mask_own_number(msisdn: str) -> str:
 
 def mask_name(text: str) -> str:
     """Mask all but the first letter: `Z•••`."""
-    return f"{text[:1]}•••" if text else ""
+    if text:
+        return f"{text[:1]}•••"
+    return ""
 
 
 def mask_text(text: str) -> str:
@@ -79,12 +87,16 @@ def mask_text(text: str) -> str:
 def mask_query(url: str) -> str:
     """Remove the query of a URL, in which a merchant may have put personal data."""
     path, mark, _ = url.partition("?")
-    return f"{path}?…" if mark else path
+    if mark:
+        return f"{path}?…"
+    return path
 
 
 def visible_text(text: str) -> str:
     """Return the text with such characters escaped; line feeds and tabs stay."""
-    return text if text.isascii() and text.isprintable() else _INVISIBLE.sub(_escape, text)
+    if text.isascii() and text.isprintable():
+        return text
+    return _INVISIBLE.sub(_escape, text)
 
 
 def ascii_json(text: str) -> str:
@@ -115,7 +127,9 @@ def _escape(found: re.Match[str]) -> str:
 def format_span(span: Span) -> str:
     """Format a length of time: `0.04 s`, `12 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
     if span < 10 * SECOND:
-        return f"{span / SECOND:.2f} s" if span < SECOND else f"{span / SECOND:.1f} s"
+        if span < SECOND:
+            return f"{span / SECOND:.2f} s"
+        return f"{span / SECOND:.1f} s"
     if span < MINUTE:
         return f"{span // SECOND} s"
     if span < HOUR:

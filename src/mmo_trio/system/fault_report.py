@@ -30,7 +30,10 @@ def _descriptions(error: BaseException, seen: set[int]) -> Iterator[str]:
     kind = type(error)
     yield f"{kind.__module__}.{kind.__qualname__}"
     yield "".join(traceback.format_tb(error.__traceback__)).rstrip("\n")
-    parts = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    if isinstance(error, BaseExceptionGroup):
+        parts = error.exceptions
+    else:
+        parts = ()
     for other in (*parts, error.__cause__ or error.__context__):
         if other is not None:
             yield from _descriptions(other, seen)

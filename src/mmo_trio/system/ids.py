@@ -68,7 +68,10 @@ class ReferenceGenerator:
         now = self._now()
         drawn = self._neighbouring.apply(secrets.randbits(_RANDOM_BITS), now)
         candidate = now // MILLISECOND << _RANDOM_BITS | drawn
-        self._last = candidate if candidate > self._last else self._last + 1
+        if candidate > self._last:
+            self._last = candidate
+        else:
+            self._last = self._last + 1
         return str(ULID.from_int(self._last))
 
 

@@ -46,7 +46,9 @@ _STDERR: Final = 2
 
 def simulated_mark(order: Order) -> Mapping[str, bool]:
     """Return what a line of the log about one payment has besides where no money moves by it."""
-    return {"simulated": True} if order.is_simulated else {}
+    if order.is_simulated:
+        return {"simulated": True}
+    return {}
 
 
 class LogOutput:
@@ -61,7 +63,10 @@ class LogOutput:
 
     def __init__(self, descriptor: int | None = None, *, bytes_max: int = QUEUE_BYTES_MAX) -> None:
         """Write to this descriptor; by default to standard error, if the process has one."""
-        self._descriptor = _stderr_descriptor() if descriptor is None else descriptor
+        if descriptor is None:
+            self._descriptor = _stderr_descriptor()
+        else:
+            self._descriptor = descriptor
         self._bytes_max = bytes_max
         self._lines: deque[bytes] = deque()
         self._bytes = 0
@@ -161,7 +166,9 @@ class LogOutput:
 def _stderr_descriptor() -> int | None:
     """Return standard error's descriptor; None when the process began without one, as the number
     then belongs to some other file."""
-    return None if sys.__stderr__ is None else _STDERR
+    if sys.__stderr__ is None:
+        return None
+    return _STDERR
 
 
 # Where this process writes its log.
@@ -250,7 +257,10 @@ def redact_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     exc_info: Any = event.pop("exc_info", None)
     if exc_info is True:
         exc_info = sys.exc_info()
-    error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
+    if isinstance(exc_info, tuple):
+        error = exc_info[1]
+    else:
+        error = exc_info
     if isinstance(error, BaseException):
         event["fault"] = describe_fault(error)
     return event

@@ -170,7 +170,10 @@ class ChannelOwner:
         """Renew, release and claim what is due. Returns the seconds until the next round."""
         if self.owned.clock() >= self._renew_lease_at:
             await self._renew_lease()
-            self._brands_to_release = set() if is_draining else await self._brands_beyond_share()
+            if is_draining:
+                self._brands_to_release = set()
+            else:
+                self._brands_to_release = await self._brands_beyond_share()
         if is_draining:
             await self._release_idle(self.owned.fences)
             return SCAN_INTERVAL_S

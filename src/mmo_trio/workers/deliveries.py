@@ -256,7 +256,9 @@ class DeliveryPool(ABC):
                 self._postponed_by_brand[brand] -= 1
             else:
                 self._queue.release(brand)
-        following = None if self._is_draining else self._queue.next()
+        following = None
+        if not self._is_draining:
+            following = self._queue.next()
         self._start_next()
         return following
 
@@ -530,7 +532,9 @@ class CallbackWorker(DeliveryPool):
     ) -> object:
         """Record an outcome, with the present state of the breaker that counted it if its successor
         has to know it."""
-        snapshot = None if breaker is None else breaker.snapshot()
+        snapshot = None
+        if breaker is not None:
+            snapshot = breaker.snapshot()
         if snapshot is None or not snapshot.must_be_stored_after(
             self._stored.get(brand, INITIAL_SNAPSHOT)
         ):

@@ -306,7 +306,9 @@ class NoticeWorker:
 
     async def _known(self) -> ProviderNote:
         notes = await self.matters.store.admin.provider_notes(NoteTopic.NOTICE)
-        return notes[0] if notes else ProviderNote("", NoteTopic.NOTICE)
+        if notes:
+            return notes[0]
+        return ProviderNote("", NoteTopic.NOTICE)
 
     async def _keep(self, claimed: ProviderNote, record: NoticeRecord) -> ProviderNote | None:
         """Write the record in place of the note that this process has written; return the new
@@ -315,7 +317,9 @@ class NoticeWorker:
         if note == claimed:
             return note
         is_written = await self.matters.store.admin.note_provider(note, replacing=claimed)
-        return note if is_written else None
+        if is_written:
+            return note
+        return None
 
     async def _send(self, matters: Sequence[Matter], record: NoticeRecord, now: Instant) -> bool:
         host = self.receiver.gateway.partition("://")[2]

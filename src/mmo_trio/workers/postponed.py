@@ -28,11 +28,10 @@ class Postponed(Generic[KeyT]):
 
     def add(self, key: KeyT) -> float:
         """Postpone this, after it has failed, and return for how many seconds."""
-        pause_s = (
-            min(2 * self._by_key[key][1], RETRY_DELAY_MAX_S)
-            if key in self._by_key
-            else RETRY_DELAY_S
-        )
+        if key in self._by_key:
+            pause_s = min(2 * self._by_key[key][1], RETRY_DELAY_MAX_S)
+        else:
+            pause_s = RETRY_DELAY_S
         self._by_key[key] = trio.current_time() + pause_s, pause_s
         return pause_s
 

@@ -155,7 +155,9 @@ class Scheduler:
                 return 0.0
             self.backlog.update(is_present=False)
             return SCAN_INTERVAL_MIN_S
-        return SCAN_INTERVAL_MIN_S if claimed == CLAIMED_MAX else await self._pause_s(until)
+        if claimed == CLAIMED_MAX:
+            return SCAN_INTERVAL_MIN_S
+        return await self._pause_s(until)
 
     async def _claim_abandoned(self) -> int:
         """Claim a round of abandoned work if it is time, and return the number of intents."""

@@ -192,11 +192,10 @@ class AnswerJudge:
             code = parse_failure(parse_json(response.body)).code or ""
         except ValueError:
             code = ""
-        shown = (
-            code
-            if code.replace("_", "").isalnum() and code.isascii()
-            else f"HTTP {response.status}"
-        )
+        if code.replace("_", "").isalnum() and code.isascii():
+            shown = code
+        else:
+            shown = f"HTTP {response.status}"
         return AccountFinding(self.provider, part, AccountState.REFUSED, shown, words)
 
     def _refusal(self, found: ActiveConfiguration) -> str | None:

@@ -174,7 +174,9 @@ class PawapayProvider:
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """The operations: pay-ins are deposits."""
-        return OPERATIONS if self.account.auth_type == PROVIDER_AUTH else ELSEWHERE_OPERATIONS
+        if self.account.auth_type == PROVIDER_AUTH:
+            return OPERATIONS
+        return ELSEWHERE_OPERATIONS
 
     @property
     def payer_hosts(self) -> Sequence[str]:
@@ -390,7 +392,9 @@ class PawapayProvider:
         result = _result(transaction.reference, self.name, document, operation=operation)
         if result is None and text_member(document, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
-        return self._pending_report(about, document) if result is None else result
+        if result is None:
+            return self._pending_report(about, document)
+        return result
 
     def _pending_report(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
         """Return the report of a payment that has no result yet, with the page for its payer once
@@ -509,7 +513,9 @@ def open_pawapay(
 
 def _given_code(transaction: Transaction) -> str | None:
     asked = transaction.progress.payer_action
-    return asked.code if isinstance(asked, EnterCode) else None
+    if isinstance(asked, EnterCode):
+        return asked.code
+    return None
 
 
 def _submission_report(
@@ -578,15 +584,14 @@ def _named_by(document: Mapping[str, Any]) -> tuple[Operation, str, str | None] 
     market; None where it names none of ours. Raises ValueError for a callback of another form."""
     for operation in (DEPOSIT, PAYOUT, REFUND):
         if (id := text_member(document, operation.id)) is not None:
-            reference = (
-                refunds.reversal_of(document, id) if operation is REFUND else gateway_reference(id)
-            )
+            if operation is REFUND:
+                reference = refunds.reversal_of(document, id)
+            else:
+                reference = gateway_reference(id)
             details = object_member(object_member(document, operation.party), "accountDetails")
-            return (
-                None
-                if reference is None
-                else (operation, reference, text_member(details, "provider"))
-            )
+            if reference is None:
+                return None
+            return (operation, reference, text_member(details, "provider"))
     return None
 
 

@@ -27,7 +27,9 @@ class Failure:
     """What has happened, for staff: the message where pawaPay gives none."""
 
     def error_code(self, type: Type) -> ErrorCode:
-        return self.payin if type is Type.PAYIN else self.payout
+        if type is Type.PAYIN:
+            return self.payin
+        return self.payout
 
 
 def _both(code: ErrorCode, reason: str) -> Failure:

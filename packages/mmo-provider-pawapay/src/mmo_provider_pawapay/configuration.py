@@ -123,7 +123,10 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, An
     the operation by their only key and others by a member; its schema and the API itself have an
     object."""
     found = document.get("operationTypes", {})
-    each_in = objects(document, "operationTypes") if isinstance(found, list) else [found]
+    if isinstance(found, list):
+        each_in = objects(document, "operationTypes")
+    else:
+        each_in = [found]
     for member in each_in:
         if not isinstance(member, dict):
             raise ValueError("operationTypes is of no known form")

@@ -130,7 +130,9 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
             raise ValueError("its status is none that is known")
     except ValueError as error:
         return about.unreachable(f"pawaPay's answer about a refund can't be read: {error}.")
-    return about.accepted() if ended is None else ended
+    if ended is None:
+        return about.accepted()
+    return ended
 
 
 def result(
@@ -166,7 +168,9 @@ def reversal_of(document: Mapping[str, Any], id: str) -> str | None:
     is_ours = (
         reversal is not None and _REVERSAL_ID.fullmatch(reversal) and refund_id(reversal) == id
     )
-    return reversal if is_ours else None
+    if is_ours:
+        return reversal
+    return None
 
 
 def _lacks_float(reason: FailureReason) -> bool:

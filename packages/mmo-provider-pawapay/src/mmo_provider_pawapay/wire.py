@@ -99,13 +99,17 @@ REFUND: Final = Operation("/v2/refunds", "refundId", "recipient", "REFUND")
 
 
 def operation_of(type: Type) -> Operation:
-    return DEPOSIT if type is Type.PAYIN else PAYOUT
+    if type is Type.PAYIN:
+        return DEPOSIT
+    return PAYOUT
 
 
 def amount_text(amount: Money) -> str:
     """Return an amount without zeros at its end, which the schema of v2 does not take."""
     text = plain_amount(amount)
-    return text.rstrip("0") if "." in text else text
+    if "." in text:
+        return text.rstrip("0")
+    return text
 
 
 def submission_body(
@@ -161,7 +165,9 @@ def named_id(document: Mapping[str, Any], operation: Operation) -> str | None:
     refund's under the name of a pay-out's, the reference under its own
     (https://docs.pawapay.io/v2/docs/refunds). Raises ValueError for no text."""
     told = text_member(document, operation.id)
-    return text_member(document, PAYOUT.id) if told is None and operation is REFUND else told
+    if told is None and operation is REFUND:
+        return text_member(document, PAYOUT.id)
+    return told
 
 
 def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
@@ -217,7 +223,9 @@ def parse_initiation(
         told, status = named_id(document, operation), text_member(document, "status")
         reason = parse_failure(document)
     except ValueError:
-        return Initiation.NEVER_RECEIVED if is_turned_away(response) else Initiation.UNCLEAR
+        if is_turned_away(response):
+            return Initiation.NEVER_RECEIVED
+        return Initiation.UNCLEAR
     if told not in (None, id) or reason.code in INCONCLUSIVE:
         return Initiation.UNCLEAR
     if response.status == 200 and told is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
@@ -230,7 +238,9 @@ def parse_initiation(
     is_told_by_pawapay = (
         status in (None, "REJECTED") and response.status != 200 and reason.code in FAILURES
     )
-    return reason if is_told_by_pawapay else Initiation.UNCLEAR
+    if is_told_by_pawapay:
+        return reason
+    return Initiation.UNCLEAR
 
 
 def is_turned_away(response: HttpResponse) -> bool:

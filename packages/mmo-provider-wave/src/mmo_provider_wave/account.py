@@ -39,7 +39,9 @@ class WaveAccount:
     def payer_hosts(self) -> tuple[str, ...]:
         """Where payers are sent: Wave's page, or that of a simulator on this machine."""
         parts = urlsplit(self.base_url)
-        return (PAYER_HOST,) if parts.scheme == "https" else (parts.hostname or "",)
+        if parts.scheme == "https":
+            return (PAYER_HOST,)
+        return (parts.hostname or "",)
 
 
 def read_account(options: Mapping[str, Any], *, pages_url: str) -> WaveAccount:

@@ -67,5 +67,9 @@ def submission_finding(provider: str, part: str, response: HttpResponse) -> Acco
 
 
 def _refused_by(response: HttpResponse) -> str | None:
-    refusal = parse_refusal(response.body) if response.status in (401, 403) else None
-    return None if refusal is None or refusal.code not in ACCOUNT_REFUSALS else refusal.code
+    refusal = None
+    if response.status in (401, 403):
+        refusal = parse_refusal(response.body)
+    if refusal is None or refusal.code not in ACCOUNT_REFUSALS:
+        return None
+    return refusal.code

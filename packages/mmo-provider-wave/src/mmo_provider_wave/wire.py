@@ -259,7 +259,9 @@ def parse_refusal(body: bytes) -> Refusal | None:
         for detail in (details if isinstance(details, list) else ())
         if isinstance(detail, dict)
     ]
-    return None if code is None else Refusal(code, message, " ".join(members))
+    if code is None:
+        return None
+    return Refusal(code, message, " ".join(members))
 
 
 def _parse_payout(document: Mapping[str, Any]) -> Payout:

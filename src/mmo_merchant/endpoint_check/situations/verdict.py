@@ -93,14 +93,19 @@ def judge(
         for exchange in exchanges
         if (fault := _answer_fault(*exchange, script.connection)) is not None
     ]
-    grave = [KEY_IN_ANSWER] if any(_has_key(observation) for _, observation in exchanges) else []
+    if any(_has_key(observation) for _, observation in exchanges):
+        grave = [KEY_IN_ANSWER]
+    else:
+        grave = []
     if handled is not None:
         grave += _handling_faults(script, handled)
     if grave or (faults and situation.is_required):
         kind = VerdictKind.FAILED
     else:
         kind = VerdictKind.ADVICE if faults else VerdictKind.PASSED
-    question = situation.question if script.handled and handled is None else None
+    question = None
+    if script.handled and handled is None:
+        question = situation.question
     return Verdict(situation, kind, tuple(dict.fromkeys(faults + grave)), question)
 
 
@@ -176,7 +181,9 @@ def _booking_faults(reference: str, expected: Handling, found: Handling) -> Iter
 
 
 def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+    if count == 1:
+        return "once"
+    return f"{count} times"
 
 
 def _is_same(expected: str, found: str) -> bool:
@@ -193,7 +200,10 @@ def parse_handling(text: str) -> Handling:
         found = json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
         found = None
-    members = {"handled": found} if isinstance(found, int) else found
+    if isinstance(found, int):
+        members = {"handled": found}
+    else:
+        members = found
     if isinstance(members, dict):
         times, status, amount = members.get("handled"), members.get("status"), members.get("amount")
         if isinstance(times, int) and not isinstance(times, bool) and times >= 0:

@@ -231,7 +231,9 @@ def _reconciliation_reference(body: Members, operation: Operation) -> str | None
 
 def _labels(body: Members) -> str | None:
     """Return the labels as the text of a JSON object with the same value as the merchant's (M4)."""
-    labels = None if body.values.get("labels") is None else body.object("labels")
+    labels = None
+    if body.values.get("labels") is not None:
+        labels = body.object("labels")
     if labels is None:
         return None
     if len(labels.values) > LABELS_MAX:

@@ -58,7 +58,10 @@ def _no_pay_outs(brand: Brand, method: str) -> problems.Problem:
         method.key for method in brand.methods if Operation.DIRECT_PAYOUT in method.operations
     ]
     meant = closest_name(method, paying)
-    hint = f" Did you mean '{meant}'?" if meant else ""
+    if meant:
+        hint = f" Did you mean '{meant}'?"
+    else:
+        hint = ""
     fault = FieldError("method", f"'method' must be one of this brand with direct/payout.{hint}")
     detail = f"This brand has no pay-outs by such a method.{hint}"
     return problems.UNSUPPORTED_METHOD.problem(detail, fault)

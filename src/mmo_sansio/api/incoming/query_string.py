@@ -123,7 +123,9 @@ def _read_page_query(
     errors = FieldErrors()
     parameters = _parameters(query)
     page = _text("page", parameters, errors)
-    cursor = None if page is None else _decode_page(page, of, brand, cursor_keys, errors)
+    cursor = None
+    if page is not None:
+        cursor = _decode_page(page, of, brand, cursor_keys, errors)
     filters: dict[str, str] = {}
     for name in names:
         text = _text(name, parameters, errors, required=page is None and name in _REQUIRED)
@@ -200,7 +202,9 @@ def _canonical(name: str, text: str, errors: FieldErrors) -> str:
 def _meaning(name: str, text: str | None) -> object:
     """Return what a filter is compared by: of a time, the instant (R5)."""
     try:
-        return text if text is None or name not in _REQUIRED else parse_exact_timestamp(text)
+        if text is None or name not in _REQUIRED:
+            return text
+        return parse_exact_timestamp(text)
     except ValueError:
         return text
 
@@ -217,7 +221,9 @@ def _bound(text: str) -> Instant:
     """Return the first instant that is not before this time, as `createdAt` is exact to the
     microsecond (R1)."""
     instant, finer = parse_exact_timestamp(text)
-    return min(later(instant, MICROSECOND), LAST_INSTANT) if finer else instant
+    if finer:
+        return min(later(instant, MICROSECOND), LAST_INSTANT)
+    return instant
 
 
 def _one_of(name: str, text: str, values: Collection[str], errors: FieldErrors) -> str:
@@ -253,7 +259,9 @@ def _decode_page(
 
 def _position(cursor: Cursor | None, direction: Direction) -> Position | None:
     """Return the position of a cursor in this direction; None of any other."""
-    return cursor.position if cursor and cursor.direction is direction else None
+    if cursor and cursor.direction is direction:
+        return cursor.position
+    return None
 
 
 def _list_records(brand: str, filters: Filters, cursor: Cursor | None) -> ListRecords:

@@ -324,7 +324,10 @@ def read_api_key(head: RequestHead) -> bytes:
 
     Raises ProblemError with 401 when it is missing, empty, repeated or cannot be a key (A1)."""
     values = head.values(b"x-api-key")
-    key = values[0].strip(b" \t") if len(values) == 1 else b""
+    if len(values) == 1:
+        key = values[0].strip(b" \t")
+    else:
+        key = b""
     if not _KEY.fullmatch(key):
         raise problems.ProblemError(_unauthorized_problem())
     return key
@@ -455,7 +458,9 @@ def parse_creation(
     Raises ProblemError for an unreadable body, or with all faults of its fields (C9)."""
     errors = FieldErrors()
     members = Members(parse_object(body), errors)
-    scenario = None if settings.sandbox_scenarios is None else _scenario(creation.head)
+    scenario = None
+    if settings.sandbox_scenarios is not None:
+        scenario = _scenario(creation.head)
     draft = parse_draft(
         creation.route.operation,
         creation.route.method,
@@ -484,4 +489,6 @@ def _scenario(head: RequestHead) -> str | None:
 
     Repeated fields count as one with commas, which no name has (RFC 9110 section 5.3)."""
     values = head.values(_SCENARIO_FIELD)
-    return b", ".join(values).strip(b" \t").decode("latin-1") if values else None
+    if values:
+        return b", ".join(values).strip(b" \t").decode("latin-1")
+    return None

@@ -43,9 +43,10 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     usage = tuple(addition.share for addition in counted)
     order = _build_order(input_, method, amount, usage, now=now)
     is_submitted = _may_submit_now(ledger, input_, order, now=now)
-    transaction = (
-        _submitted_transaction(order, now=now) if is_submitted else _initial_transaction(order)
-    )
+    if is_submitted:
+        transaction = _submitted_transaction(order, now=now)
+    else:
+        transaction = _initial_transaction(order)
     waits = order.page is not None or is_submitted
     intents = () if waits else (SubmitToProvider(input_.gateway_reference),)
     reply = Accepted(order, transaction if is_submitted else None)
@@ -242,7 +243,9 @@ def _outcome(ledger: Ledger, used: ReferenceUse) -> model.Status:
     how it ended."""
     newest = ledger.transaction(used.gateway_reference)
     outcome = newest.status if newest is not None else model.Status.PENDING
-    return used.earlier if outcome is model.Status.FAILED else outcome
+    if outcome is model.Status.FAILED:
+        return used.earlier
+    return outcome
 
 
 def _is_reusable(reuse: model.ReferenceReuse, earlier: model.Status) -> bool:

@@ -95,7 +95,9 @@ def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Momen
     known = ledger.deposit(input_.provider, input_.provider_reference)
     if known is not None:
         return _repeated_deposit(ledger.transaction(known), input_, now=now)
-    named = None if input_.payment is None else ledger.transaction(input_.payment)
+    named = None
+    if input_.payment is not None:
+        named = ledger.transaction(input_.payment)
     claim = ledger.claim(input_.provider, input_.provider_reference)
     if claim is not None:
         if _is_same_claim(claim, input_):
@@ -231,7 +233,9 @@ def wake_claim(ledger: Ledger, input_: inputs.DepositClaimWoke, *, now: Moment) 
         or now.time < claim.wake_at
     ):
         return ignore("Nothing is due.")
-    named = None if claim.payment is None else ledger.transaction(claim.payment)
+    named = None
+    if claim.payment is not None:
+        named = ledger.transaction(claim.payment)
     if claim.is_confirmed or _is_explained(claim, named):
         return _settle(ledger, claim, claim, named, now=now)
     if now.time >= claim.expires_at:
@@ -259,8 +263,13 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
         asked_at < claim.received_at or (answered_at is not None and asked_at <= answered_at)
     ):
         return ignore("This question was answered before, or a later one was.")
-    named = None if claim.payment is None else ledger.transaction(claim.payment)
-    answered = claim if asked_at is None else evolve(claim, answered_at=asked_at)
+    named = None
+    if claim.payment is not None:
+        named = ledger.transaction(claim.payment)
+    if asked_at is None:
+        answered = claim
+    else:
+        answered = evolve(claim, answered_at=asked_at)
     match input_.outcome:
         case DepositAnswerOutcome.UNKNOWN:
             return _wait(claim, answered, "The answer says nothing that can be used.", named)
@@ -491,11 +500,10 @@ def _withdraw(
     stored: DepositClaim | None = None,
 ) -> Decision:
     """Leave a claim to a person that the provider does not confirm as it was notified."""
-    reason = (
-        SuspenseReason.CONFLICTING_DEPOSIT
-        if claim.is_confirmed
-        else SuspenseReason.UNCONFIRMED_DEPOSIT
-    )
+    if claim.is_confirmed:
+        reason = SuspenseReason.CONFLICTING_DEPOSIT
+    else:
+        reason = SuspenseReason.UNCONFIRMED_DEPOSIT
     noted = record_in_suspense(claim, reason, named, now=now)
     return Decision(noted.reply, (claim_change(stored or claim, None), *noted.changes))
 

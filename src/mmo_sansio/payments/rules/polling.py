@@ -62,7 +62,9 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     if before.progress.receipt_awaited_since is not None and input_.evidence is not None:
         return succeed(ledger, _success_with_receipt(input_, input_.evidence), now=now)
     may_end = input_.evidence is not None and input_.evidence.settles
-    key = receipt_key(input_) if may_end else None
+    key = None
+    if may_end:
+        key = receipt_key(input_)
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
     claims = () if is_anothers else claim_receipt(ledger, key, before, is_confirmed=False, now=now)
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
@@ -150,8 +152,13 @@ def _merge_hint(
 
 def _merge_texts(known: str | None, hint: str) -> str:
     """Return all hints, one line each; when they are too long, the latest of them."""
-    together = f"{known}\n{hint}" if known else hint
-    return together if len(together) <= HINT_CHARACTERS_MAX else hint
+    if known:
+        together = f"{known}\n{hint}"
+    else:
+        together = hint
+    if len(together) <= HINT_CHARACTERS_MAX:
+        return together
+    return hint
 
 
 def _poll_after_completion(
@@ -166,7 +173,9 @@ def _poll_after_completion(
     poll = PollEnded(before.reference, now.time, hint)
     if known is not None and is_missing_receipt(before, receipt_key(input_), known.amount):
         added = add_receipt(ledger, before, input_, now=now)
-        return evolve(added, intents=(poll,)) if is_by_hand else added
+        if is_by_hand:
+            return evolve(added, intents=(poll,))
+        return added
     if progress.stage is Stage.SUCCEEDED and not is_by_hand:
         # Where the provider names no id of its own, an adapter may give ours.
         own = {progress.provider_reference} - {None, before.reference}
@@ -182,5 +191,8 @@ def _poll_after_completion(
     is_late = progress.completion_source is Source.EXPIRY
     reason = SuspenseReason.LATE_RESULT if is_late else SuspenseReason.CONFLICTING_RESULT
     entries = (suspense_entry(input_, reason, before, now=now),)
-    claims = receipt_changes(ledger, input_, before, now=now) if known.settles else ()
+    if known.settles:
+        claims = receipt_changes(ledger, input_, before, now=now)
+    else:
+        claims = ()
     return Decision(Applied(before), (*entries, *claims), (poll,))

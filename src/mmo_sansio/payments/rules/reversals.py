@@ -130,7 +130,10 @@ class _Found:
         # Those that have moved money are certain; before any has, those that may.
         named = moved or [other for other in others if other.is_counted]
         ids = " and ".join(other.id for other in named)
-        verb = "has" if len(named) == 1 else "have"
+        if len(named) == 1:
+            verb = "has"
+        else:
+            verb = "have"
         left = Money(max(left_of(self.paid, others).minor, 0), self.paid.currency)
         why = f"{ids} {verb} taken its place: only {left} of {self.paid} is left."
         ended = self.end(ReversalState.FAILED, None, now=now, remark=why)
@@ -164,7 +167,9 @@ def actor_of(input_: inputs.ReversalInput) -> str:
     """Return who acts, for the journal."""
     if isinstance(input_, inputs.ReversalReport | inputs.ReversalHinted):
         return f"provider:{input_.provider}"
-    return "clock" if isinstance(input_, inputs.ReversalWoke) else f"user:{input_.user}"
+    if isinstance(input_, inputs.ReversalWoke):
+        return "clock"
+    return f"user:{input_.user}"
 
 
 def detail_of(input_: inputs.ReversalInput) -> dict[str, object]:
@@ -187,7 +192,9 @@ def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment
     payment = ledger.transaction(reversed_payment(input_.reversal))
     known = ledger.reversals_of(reversed_payment(input_.reversal))
     named = next((reversal for reversal in known if reversal.id == input_.reversal), None)
-    found = None if named is None or payment is None else _Found(named, payment, known)
+    found = None
+    if not (named is None or payment is None):
+        found = _Found(named, payment, known)
     if isinstance(input_, inputs.ReversalReport):
         return _report(found, input_, now=now)
     if found is None:
@@ -211,7 +218,9 @@ def _limit_counter(input_: inputs.RequestReversal) -> str | None:
     """Return the counter of the day's limit that this request adds to; None where there is no
     limit."""
     limit = input_.daily_max
-    return None if limit is None else f"reversals {input_.user} {limit.currency}"
+    if limit is None:
+        return None
+    return f"reversals {input_.user} {limit.currency}"
 
 
 def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> Decision:
@@ -246,7 +255,9 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     added = _usage(ledger, input_, amount, now=now)
     if isinstance(added, str):
         return ignore(added, payment)
-    key = None if reported is None else _receipt_key(input_)
+    key = None
+    if reported is not None:
+        key = _receipt_key(input_)
     if key is not None and (owner := receipt_owner(ledger, key, payment.reference)) is not None:
         return ignore(f"The receipt {key[1]} is that of {owner}: look at that first.", payment)
     claimed = claim_receipt(ledger, key, payment, amount=paid, now=now)
@@ -275,7 +286,9 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
 
 def _receipt_key(input_: inputs.RequestReversal) -> DepositKey | None:
     """Return the receipt by which reported money was moved; None where none is named."""
-    return (input_.provider, input_.receipt) if input_.provider and input_.receipt else None
+    if input_.provider and input_.receipt:
+        return (input_.provider, input_.receipt)
+    return None
 
 
 def _reported(
@@ -484,7 +497,9 @@ def _arrives_until(sent: Reversal) -> Instant:
 def _waiting_state(before: Reversal) -> ReversalState:
     """Return the state of what was sent and has no result: what the provider has accepted is not
     unknown."""
-    return ReversalState.SENT if before.is_accepted else ReversalState.UNKNOWN
+    if before.is_accepted:
+        return ReversalState.SENT
+    return ReversalState.UNKNOWN
 
 
 def _accept(

@@ -197,7 +197,9 @@ def _qr_intents(before: Transaction) -> tuple[Intent, ...]:
     first has the payment (Q1); also when there is no code, so that this is on record."""
     is_first = before.progress.stage is not Stage.AWAITING_RESULT
     is_delivered = is_first and before.order.display_qr_url is not None
-    return (DeliverQr(before.reference),) if is_delivered else ()
+    if is_delivered:
+        return (DeliverQr(before.reference),)
+    return ()
 
 
 def record_unreachable(
@@ -224,7 +226,8 @@ def record_unreachable(
     else:
         at = _poll_at(before, input_.poll_after, now=now)
     since = before.progress.denied_since
-    since = now.time if input_.denies_payment and since is None else since
+    if input_.denies_payment and since is None:
+        since = now.time
     after = advance(before, input_, before.progress.stage, wake_at=at, denied_since=since)
     return Decision(Applied(after), transition_changes(before, after))
 
@@ -323,7 +326,9 @@ def _find_pending(
         return None  # Nothing of ours was sent to this provider.
     if before.progress.receipt_awaited_since is not None:
         return None  # It is paid, and waits for nothing but its receipt.
-    return before if is_legal(before.progress.stage, input_) else None
+    if is_legal(before.progress.stage, input_):
+        return before
+    return None
 
 
 def _initial_provider_data(order: Order) -> ProviderData:

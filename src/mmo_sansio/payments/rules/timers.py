@@ -46,7 +46,9 @@ def next_poll_at(order: Order, after: Span, *, now: Moment) -> Instant:
     """Return the time of the next poll: after this span, but with a last poll before the order
     expires."""
     at, last = later(now.time, after), earlier(order.expires_at, FINAL_POLL_BEFORE_EXPIRY)
-    return last if now.time < last < at else min(at, order.expires_at)
+    if now.time < last < at:
+        return last
+    return min(at, order.expires_at)
 
 
 def is_too_late_to_submit(order: Order, *, now: Moment) -> bool:

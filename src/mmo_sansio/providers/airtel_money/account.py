@@ -88,7 +88,9 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
     unknown, missing or unusable."""
     reader = Options(options)
     country = reader.text("country").upper()
-    dialling_code = DIALLING_CODES[country] if country in MARKETS else None
+    dialling_code = None
+    if country in MARKETS:
+        dialling_code = DIALLING_CODES[country]
     collection_version = int(reader.choice("collection_version", ("1", "2"), "1"))
     disbursement_version = int(reader.choice("disbursement_version", ("1", "2", "3"), "2"))
     account = AirtelAccount(

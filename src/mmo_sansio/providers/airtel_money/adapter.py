@@ -345,7 +345,10 @@ def _parse_key(response: HttpResponse, *, now: Moment) -> EncryptionKey:
         end = _parse_valid_until(data.get("valid_upto"))
     except (ValueError, LookupError, TypeError, AttributeError):
         raise EncryptionKeyUnavailable("It can't be read.") from None
-    life = KEY_LIFETIME if end is None else min(KEY_LIFETIME, elapsed(now.utc, end))
+    if end is None:
+        life = KEY_LIFETIME
+    else:
+        life = min(KEY_LIFETIME, elapsed(now.utc, end))
     return EncryptionKey(public_key, later(now.time, life))
 
 

@@ -274,9 +274,14 @@ def submission_finding(
     if refuses_account(response, code):
         meaning = code.meaning if code else "it has no permission"
         is_told = _is_airtels(response, code)
-        words = _ACCOUNT_REFUSED.format(meaning) if is_told else _TURNED_AWAY
+        if is_told:
+            words = _ACCOUNT_REFUSED.format(meaning)
+        else:
+            words = _TURNED_AWAY
         return part.refused(provider, code.native if code else f"HTTP {response.status}", words)
-    return part.works(provider) if response.status == 200 and response.success else None
+    if response.status == 200 and response.success:
+        return part.works(provider)
+    return None
 
 
 def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> ReversalReport:
@@ -336,7 +341,10 @@ def account_finding(
     the balance, so its answer counts only where it is a refusal. A refusal may come as HTTP 200."""
     answer = wire.parse_response(response)
     code = codes.find_code(answer.code, answer.message, codes.COLLECTION)
-    shown = code.native if code else f"HTTP {response.status}"
+    if code:
+        shown = code.native
+    else:
+        shown = f"HTTP {response.status}"
     if response.status in codes.HTTP_REJECTIONS or (
         code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED
     ):

@@ -96,7 +96,9 @@ def user_request(account: AirtelAccount, msisdn: str) -> HttpRequest:
 
 
 def needs_key(account: AirtelAccount, order: Order) -> bool:
-    return account.signs_collections if order.type is Type.PAYIN else True
+    if order.type is Type.PAYIN:
+        return account.signs_collections
+    return True
 
 
 def submission_request(
@@ -172,14 +174,18 @@ def national_number(account: AirtelAccount, msisdn: str) -> str:
     if not digits.startswith(account.dialling_code):
         raise ForeignNumberError("The number is none of the account's country.")
     national = digits.removeprefix(account.dialling_code)
-    return national if account.keeps_leading_zero else national.lstrip("0")
+    if account.keeps_leading_zero:
+        return national
+    return national.lstrip("0")
 
 
 def payer_reference(order: Order) -> str:
     """Return the reference for the payer: letters and digits of the merchant's reference, cut; the
     gateway's reference if too few are left."""
     plain = _NOT_ALPHANUMERIC.sub("", order.merchant_reference or "")[:REFERENCE_CHARACTERS_MAX]
-    return plain if len(plain) >= _REFERENCE_CHARACTERS_MIN else order.gateway_reference
+    if len(plain) >= _REFERENCE_CHARACTERS_MIN:
+        return plain
+    return order.gateway_reference
 
 
 def _collection_body(account: AirtelAccount, order: Order) -> Mapping[str, Any]:
@@ -307,7 +313,9 @@ def _code(document: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
 def object_member(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return an object; an empty one in place of anything else."""
     value = document.get(name)
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str | None:
@@ -315,7 +323,9 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
     value = document.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    return value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) and value else None
+    if isinstance(value, str) and value:
+        return value[:TEXT_CHARACTERS_MAX]
+    return None
 
 
 def raw_member(text: str, name: str) -> str | None:
@@ -340,7 +350,9 @@ def raw_member(text: str, name: str) -> str | None:
 
 def _skip_space(text: str, position: int) -> int:
     match = _SPACE.match(text, position)
-    return position if match is None else match.end()
+    if match is None:
+        return position
+    return match.end()
 
 
 def _skip_past(text: str, position: int, mark: str) -> int:

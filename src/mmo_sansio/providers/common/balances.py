@@ -141,5 +141,7 @@ def _forecast(balances: Sequence[AccountBalance]) -> FloatForecast:
         if before.amount.currency == after.amount.currency
     )
     period = max(elapsed(balances[0].at, latest.at), FORECAST_PERIOD_MIN)
-    left = max(0, latest.amount.minor) * period / (spent * HOUR) if spent else None
+    left = None
+    if spent:
+        left = max(0, latest.amount.minor) * period / (spent * HOUR)
     return FloatForecast(latest, left)

@@ -117,4 +117,6 @@ def _matching_accounts(deposit: DepositReport, method: Method) -> Iterable[str]:
 
 def _single(owners: Iterable[DepositOwner]) -> DepositOwner | None:
     found = list(owners)
-    return found[0] if len(found) == 1 else None
+    if len(found) == 1:
+        return found[0]
+    return None

@@ -105,7 +105,10 @@ def checksum(text: str) -> str:
         remainder ^= byte << 8
         for _ in range(8):
             shifted = remainder << 1 & 0xFFFF
-            remainder = shifted ^ 0x1021 if remainder & 0x8000 else shifted
+            if remainder & 0x8000:
+                remainder = shifted ^ 0x1021
+            else:
+                remainder = shifted
     return f"{remainder:04X}"
 
 

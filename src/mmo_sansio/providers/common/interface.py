@@ -532,9 +532,9 @@ class ReversalReports:
 
     def unanswered(self, failure: ExchangeFailed) -> ReversalUnreachable | ReversalNeverReceived:
         """Report what is known of a request that had no usable response."""
-        return (
-            self.unreachable(failure.reason) if failure.may_have_arrived else self.never_received()
-        )
+        if failure.may_have_arrived:
+            return self.unreachable(failure.reason)
+        return self.never_received()
 
 
 @frozen
@@ -642,9 +642,9 @@ class PaymentReports:
 
     def unanswered(self, failure: ExchangeFailed) -> ProviderReport:
         """Report what is known of a submission that had no usable response."""
-        return (
-            self.unreachable(failure.reason) if failure.may_have_arrived else self.never_received()
-        )
+        if failure.may_have_arrived:
+            return self.unreachable(failure.reason)
+        return self.never_received()
 
 
 @frozen

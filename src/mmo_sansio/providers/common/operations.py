@@ -89,7 +89,9 @@ ReportT = TypeVar("ReportT", bound=ProviderReport | ReversalReport)
 def with_version(report: ReportT, version: int) -> ReportT:
     """Return a conversation's report with the version of the payment or reversal that it was about,
     where it names none: what it answers is judged by that."""
-    return report if report.version is not None else evolve(report, version=version)
+    if report.version is not None:
+        return report
+    return evolve(report, version=version)
 
 
 def with_poll_interval(

@@ -61,14 +61,20 @@ class Options:
     def optional_text(self, key: str) -> str | None:
         """Return text, or None where it is left out. Raises OptionError."""
         self._known_keys.append(key)
-        return None if key not in self.values else self.text(key)
+        if key not in self.values:
+            return None
+        return self.text(key)
 
     def optional_date(self, key: str) -> date | None:
         """Return a day, or None where it is left out. Raises OptionError."""
-        text = None if key not in self.values else str(self._value(key, None))
+        text = None
+        if key in self.values:
+            text = str(self._value(key, None))
         self._known_keys.append(key)
         try:
-            return None if text is None else date.fromisoformat(text)
+            if text is None:
+                return None
+            return date.fromisoformat(text)
         except ValueError:
             raise OptionError(key, "is no date.", f'Write {key} = "2026-11-30", say.') from None
 

@@ -75,7 +75,10 @@ def refused_payer_url(report: object, provider: object) -> str | None:
     nobody anywhere."""
     if not isinstance(report, ProviderAccepted) or not isinstance(report.payer_action, OpenUrl):
         return None
-    hosts = provider.payer_hosts if isinstance(provider, SendsPayersAway) else ()
+    if isinstance(provider, SendsPayersAway):
+        hosts = provider.payer_hosts
+    else:
+        hosts = ()
     return payer_url_error(report.payer_action.url, hosts)
 
 

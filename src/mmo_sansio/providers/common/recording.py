@@ -193,7 +193,9 @@ class Redactor:
         return f"{shown}?{'&'.join(members)}"
 
     def _segment(self, segment: str) -> str:
-        return self._kept(segment) if segment else segment
+        if segment:
+            return self._kept(segment)
+        return segment
 
     def _headers(self, headers: Headers) -> dict[str, str]:
         shown = {}
@@ -202,7 +204,10 @@ class Redactor:
             if not _HEADER_NAME.fullmatch(plain) or self._words(plain) != plain:
                 plain = "[header]"
             is_kept = plain in KEPT_HEADERS
-            shown[plain] = self._header(value.decode("latin-1")) if is_kept else REDACTED
+            if is_kept:
+                shown[plain] = self._header(value.decode("latin-1"))
+            else:
+                shown[plain] = REDACTED
         return shown
 
     def _header(self, value: str) -> str:
@@ -217,10 +222,15 @@ class Redactor:
         found = _load(body)
         if not isinstance(found, dict | list):
             lines = [_load(line) for line in body.splitlines() if line.strip()]
-            found = {"lines": lines} if all(isinstance(line, dict) for line in lines) else None
+            found = None
+            if all(isinstance(line, dict) for line in lines):
+                found = {"lines": lines}
         if found is None:
             types = [value.decode("latin-1") for name, value in headers if name == b"content-type"]
-            type = types[0] if types and _MEDIA_TYPE.fullmatch(types[0]) else "unknown type"
+            if types and _MEDIA_TYPE.fullmatch(types[0]):
+                type = types[0]
+            else:
+                type = "unknown type"
             return f"[{len(body):,} bytes of {type}]"
         return self._value("", found)
 
@@ -228,7 +238,9 @@ class Redactor:
         """Return the name of a member that is known; of another one a stand-in."""
         joined = name.replace(" ", "")
         is_shown = self._is_known(_plain(name)) and self.redact(joined) == joined
-        return name if is_shown else self._stand_in("MEMBER", name)
+        if is_shown:
+            return name
+        return self._stand_in("MEMBER", name)
 
     def _is_known(self, plain: str) -> bool:
         return (
@@ -253,20 +265,28 @@ class Redactor:
         if _PERSON_NAMES.match(plain):
             number, dash, person = text.partition(" - ")
             stand_in = self._stand_in("NAME", person if dash else text)
-            return f"{self._number(number)} - {stand_in}" if dash else stand_in
+            if dash:
+                return f"{self._number(number)} - {stand_in}"
+            return stand_in
         if _NUMBER_NAMES.match(plain):
             shown = self._number(text)
             is_number = not isinstance(value, str) and shown.isdigit()
-            return int(shown) if is_number else shown
+            if is_number:
+                return int(shown)
+            return shown
         if plain not in self.kept_members:
-            return TEXT if isinstance(value, str) else 0
+            if isinstance(value, str):
+                return TEXT
+            return 0
 
         if _AMOUNT_NAMES.search(plain) and _AMOUNT.fullmatch(text) and self.redact(text) == text:
             return value
         shown = self._text(text)
         if shown == text:
             return value
-        return int(shown) if not isinstance(value, str) and shown.isdigit() else shown
+        if not isinstance(value, str) and shown.isdigit():
+            return int(shown)
+        return shown
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return an object; of one that is a pair of a name and a value, by that name."""
@@ -314,7 +334,9 @@ class Redactor:
         """Return our own words, which name neither secrets nor numbers."""
         redacted = self.redact(text)
         has_number = re.search(r"[0-9]{7}", re.sub(r"[ ()-]", "", redacted))
-        return TEXT if has_number or "/hooks/" in redacted or "@" in redacted else redacted
+        if has_number or "/hooks/" in redacted or "@" in redacted:
+            return TEXT
+        return redacted
 
     def _number(self, text: str) -> str:
         """Return the stand-in of a number: what stands before its last nine digits, the first of

@@ -90,10 +90,22 @@ class RedactingProvider:
         self._find_long_secrets()
 
         adapter = self.adapter
-        self._signer = adapter if isinstance(adapter, interface.SignsIn) else None
-        self._judge = adapter if isinstance(adapter, interface.JudgesAnswers) else None
-        self._guard = adapter if isinstance(adapter, interface.AuthenticatesNotifications) else None
-        self._locker = adapter if isinstance(adapter, interface.LocksCredentials) else None
+        if isinstance(adapter, interface.SignsIn):
+            self._signer = adapter
+        else:
+            self._signer = None
+        if isinstance(adapter, interface.JudgesAnswers):
+            self._judge = adapter
+        else:
+            self._judge = None
+        if isinstance(adapter, interface.AuthenticatesNotifications):
+            self._guard = adapter
+        else:
+            self._guard = None
+        if isinstance(adapter, interface.LocksCredentials):
+            self._locker = adapter
+        else:
+            self._locker = None
 
     @property
     def name(self) -> str:
@@ -109,7 +121,9 @@ class RedactingProvider:
 
     def scope_of(self, request: HttpRequest) -> str | None:
         """Return the adapter's; an adapter that cannot sign in has no tokens."""
-        return None if self._signer is None else self._signer.scope_of(request)
+        if self._signer is None:
+            return None
+        return self._signer.scope_of(request)
 
     def sign_in(self, scope: str, *, now: Moment) -> interface.SignIn:
         """Sign in as the adapter does, which must be able to; the token is a secret from then
@@ -147,7 +161,9 @@ class RedactingProvider:
     @property
     def payer_hosts(self) -> Collection[str]:
         """The adapter's, none for one that sends its payers nowhere."""
-        return self.adapter.payer_hosts if isinstance(self.adapter, SendsPayersAway) else ()
+        if isinstance(self.adapter, SendsPayersAway):
+            return self.adapter.payer_hosts
+        return ()
 
     def verify_deposit(self, claim: DepositClaim, *, now: Moment) -> interface.DepositConversation:
         """Ask as the adapter does, with redacted responses and answer; an adapter that cannot ask
@@ -187,11 +203,9 @@ class RedactingProvider:
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """Return the adapter's; an adapter that cannot reverse has none."""
-        return (
-            self.adapter.reversal_operations
-            if isinstance(self.adapter, interface.ReversesPayments)
-            else {}
-        )
+        if isinstance(self.adapter, interface.ReversesPayments):
+            return self.adapter.reversal_operations
+        return {}
 
     def reverse(
         self, reversal: Reversal, transaction: Transaction, *, now: Moment
@@ -218,7 +232,9 @@ class RedactingProvider:
 
     def credential_of(self, request: HttpRequest) -> str:
         """Return the adapter's credential; empty where none is ever locked."""
-        return "" if self._locker is None else self._locker.credential_of(request)
+        if self._locker is None:
+            return ""
+        return self._locker.credential_of(request)
 
     def uses_credential(self, credential: str) -> bool:
         """Return what the adapter says; false where no credential is ever locked."""
@@ -226,13 +242,17 @@ class RedactingProvider:
 
     def read_finding(self, request: HttpRequest) -> interface.AccountFinding | None:
         """Return the adapter's finding, which has no words of the operator."""
-        return None if self._locker is None else self._locker.read_finding(request)
+        if self._locker is None:
+            return None
+        return self._locker.read_finding(request)
 
     def judge_answer(
         self, request: HttpRequest, response: HttpResponse
     ) -> interface.AccountFinding | None:
         """Return the adapter's finding, which has no words of the operator."""
-        return None if self._judge is None else self._judge.judge_answer(request, response)
+        if self._judge is None:
+            return None
+        return self._judge.judge_answer(request, response)
 
     def read_notification(self, request: HttpRequest) -> interface.ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
@@ -240,7 +260,9 @@ class RedactingProvider:
 
     def refuse_notification(self, request: HttpRequest, *, now: Moment) -> str | None:
         """Refuse what the adapter refuses; an adapter that cannot tell refuses nothing."""
-        return None if self._guard is None else self._guard.refuse_notification(request, now=now)
+        if self._guard is None:
+            return None
+        return self._guard.refuse_notification(request, now=now)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return self.adapter.answer_notification(request, accepted)
@@ -272,11 +294,10 @@ class RedactingProvider:
                 "reversal",
                 "provider",
             ):
-                redacted = (
-                    self.redact(value)
-                    if attribute.name in _FREE_TEXT
-                    else self._redact_long_secrets(value)
-                )
+                if attribute.name in _FREE_TEXT:
+                    redacted = self.redact(value)
+                else:
+                    redacted = self._redact_long_secrets(value)
                 if redacted != value:
                     changes[attribute.name] = redacted
         return evolve(report, **changes) if changes else report  # type: ignore[misc]
@@ -330,7 +351,9 @@ class RedactingProvider:
 
         decoded = decode(run)
         is_secret = any(secret in decoded for secret in self._long_octets)
-        return REDACTED if is_secret else run
+        if is_secret:
+            return REDACTED
+        return run
 
     def _find_long_secrets(self) -> None:
         every = (*self._secrets, *self._tokens)

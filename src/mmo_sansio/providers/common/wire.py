@@ -132,7 +132,9 @@ def parse_token_lifetime(value: object, *, default: Span) -> Span:
 def plain_amount(amount: Money) -> str:
     """Return an amount as a JSON number, without decimals where it is whole."""
     whole, point, decimals = amount.text.partition(".")
-    return f"{whole}{point}{decimals}" if decimals.strip("0") else whole
+    if decimals.strip("0"):
+        return f"{whole}{point}{decimals}"
+    return whole
 
 
 def stored_text(body: bytes) -> str:

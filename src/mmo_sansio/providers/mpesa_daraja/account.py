@@ -99,9 +99,9 @@ class MpesaAccount:
         """The API operator of `shortcode`, which reverses what was paid to that; without a name
         there is none."""
         is_same = self.initiator.shortcode == self.shortcode
-        return (
-            self.deposit_initiator if self.deposit_initiator.name or not is_same else self.initiator
-        )
+        if self.deposit_initiator.name or not is_same:
+            return self.deposit_initiator
+        return self.initiator
 
     @property
     def operators(self) -> Sequence[ApiOperator]:
@@ -129,11 +129,10 @@ def read_account(
     initiator = reader.optional_text("initiator")
     deposit_initiator = _read_deposit_initiator(reader, initiator, checks_sender=checks_sender)
     payout_shortcode = _read_shortcode(reader, "payout_shortcode", shortcode)
-    own_password = (
-        "deposit_initiator_password"
-        if "deposit_initiator_password" in options
-        else "initiator_password"
-    )
+    if "deposit_initiator_password" in options:
+        own_password = "deposit_initiator_password"
+    else:
+        own_password = "initiator_password"
     account = MpesaAccount(
         base_url=reader.url("base_url", PRODUCTION_URL),
         consumer_key=reader.text("consumer_key"),

@@ -155,7 +155,10 @@ def read_finding(
         return None
     submitted = RESULT_PARTS.get(address.kind)
     is_check = address.kind is MpesaCallbackKind.CHECK_RESULT
-    part = parts[address.credential] if submitted is None else submitted.name
+    if submitted is None:
+        part = parts[address.credential]
+    else:
+        part = submitted.name
     if address.kind is MpesaCallbackKind.BALANCE_RESULT and code not in LOCKING_CODES:
         return _balance_finding(provider, code)
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
@@ -172,7 +175,9 @@ def read_finding(
         return AccountFinding(
             provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator."
         )
-    return no_answer_finding(provider, part, code) if is_check else None
+    if is_check:
+        return no_answer_finding(provider, part, code)
+    return None
 
 
 def _locked_finding(
@@ -226,10 +231,15 @@ def submission_finding(
     means = interpret_error(response.status, code, message)
     is_refused = means is MpesaSubmissionState.ACCOUNT_REFUSED or lacks_product(code, message)
     if response.status != 200 and is_refused:
-        shown = code if is_code(code) else f"HTTP {response.status}"
+        if is_code(code):
+            shown = code
+        else:
+            shown = f"HTTP {response.status}"
         return part.refused(provider, shown, _submission_refusal(code, message))
     is_taken = response.status == 200 and code_member(document, "ResponseCode") == SUCCESS
-    return part.works(provider) if is_taken else None
+    if is_taken:
+        return part.works(provider)
+    return None
 
 
 def _submission_refusal(code: str, message: str) -> str:
@@ -268,7 +278,10 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
         code = message = ""
     if code == SUCCESS and part != "passkey":
         return None
-    shown = code if is_code(code) else f"HTTP {response.status}"
+    if is_code(code):
+        shown = code
+    else:
+        shown = f"HTTP {response.status}"
     if "transaction does not exist" in message:
         return AccountFinding(
             provider, part, AccountState.WORKS, shown, "M-Pesa accepts the passkey."
@@ -276,11 +289,9 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
     words = _NO_PRODUCT if lacks_product(code, message) else _REFUSALS.get(code)
     if "wrong credentials" in message or "merchant does not exist" in message:
         words = _PASSKEY_REFUSED
-    return (
-        AccountFinding(provider, part, AccountState.REFUSED, shown, words)
-        if words
-        else no_answer_finding(provider, part, shown)
-    )
+    if words:
+        return AccountFinding(provider, part, AccountState.REFUSED, shown, words)
+    return no_answer_finding(provider, part, shown)
 
 
 def _password_findings(

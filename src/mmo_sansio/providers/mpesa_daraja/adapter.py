@@ -305,7 +305,9 @@ class DarajaProvider:
         """The reversals of what was paid to the shortcode, where the account has an API operator of
         it."""
         payins = (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH)
-        return dict.fromkeys(payins, reversals.REVERSAL) if self.account.reverser.name else {}
+        if self.account.reverser.name:
+            return dict.fromkeys(payins, reversals.REVERSAL)
+        return {}
 
     def reverse(
         self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
@@ -541,11 +543,12 @@ class DarajaProvider:
         order = transaction.order
         number = format_msisdn(order.party.msisdn)
         payee = str(requests.TAX_AUTHORITY_SHORTCODE) if order.type is Type.TAX else number
-        party = f"from {number}" if order.type is Type.PAYIN else f"to {payee}"
-        # The receipt of a prompt is that of the shortcode that was paid.
-        operator = (
-            self.account.deposit_initiator if order.type is Type.PAYIN else self.account.initiator
-        )
+        if order.type is Type.PAYIN:
+            party = f"from {number}"
+            operator = self.account.deposit_initiator
+        else:
+            party = f"to {payee}"
+            operator = self.account.initiator
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
@@ -567,12 +570,12 @@ def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
     """Return the reference of an accepted submission, which may be empty; None when it was not
     accepted. The ResponseCode of a QR code has several meanings, and a picture is a success."""
     if field == "QRCode":
-        return "" if text_member(document, field) else None
-    return (
-        text_member(document, field)
-        if code_member(document, "ResponseCode") == codes.SUCCESS
-        else None
-    )
+        if text_member(document, field):
+            return ""
+        return None
+    if code_member(document, "ResponseCode") == codes.SUCCESS:
+        return text_member(document, field)
+    return None
 
 
 def _lacks_product(answer: HttpResponse) -> bool:

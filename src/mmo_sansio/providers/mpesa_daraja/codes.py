@@ -101,7 +101,9 @@ def failure_of_prompt(code: str, *, age: Span) -> ErrorCode | None:
     if code in RESULT_CODES:
         return RESULT_CODES[code].payin
     is_over = age >= PROMPT_LIFETIME and code not in PAYIN_PENDING_CODES
-    return E.TRANSACTION_DECLINED if is_over and is_error_number(code) else None
+    if is_over and is_error_number(code):
+        return E.TRANSACTION_DECLINED
+    return None
 
 
 def is_error_number(code: str) -> bool:

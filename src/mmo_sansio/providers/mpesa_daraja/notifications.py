@@ -251,7 +251,9 @@ def party_number(result: results.MpesaResult, name: str) -> str:
     """Return the number at the beginning of a party's name, `174379 - TEST SHOP`; empty when there
     is none."""
     found = _PARTY_NUMBER.match(result.parameters.get(name, ""))
-    return "" if found is None else found[0]
+    if found is None:
+        return ""
+    return found[0]
 
 
 def _status_report(
@@ -319,7 +321,9 @@ def notification_response(
     address = parse_callback_url(request.target, account.signing_key)
     if address is not None and address.kind is MpesaCallbackKind.VALIDATION:
         return _json(200, _validation_result(account, request, accepted=accepted))
-    return _json(200, _ACKNOWLEDGED) if accepted else HttpResponse(503)
+    if accepted:
+        return _json(200, _ACKNOWLEDGED)
+    return HttpResponse(503)
 
 
 def _validation_result(
@@ -333,7 +337,9 @@ def _validation_result(
         return _WRONG_SHORTCODE
     if deposit.amount.minor % 100:
         return _WRONG_AMOUNT
-    return _DEPOSIT_ACCEPTED if accepted else _UNKNOWN_ACCOUNT
+    if accepted:
+        return _DEPOSIT_ACCEPTED
+    return _UNKNOWN_ACCOUNT
 
 
 def _json(status: int, document: dict[str, object] | dict[str, str]) -> HttpResponse:

@@ -390,4 +390,6 @@ def registration_number(reconciliation_reference: str | None) -> str | None:
     tax payout; None when that is not valid. It is never cut: a shorter one is another tax payer's.
     """
     number = (reconciliation_reference or "").strip()
-    return number if _PAYMENT_REGISTRATION.fullmatch(number) else None
+    if _PAYMENT_REGISTRATION.fullmatch(number):
+        return number
+    return None

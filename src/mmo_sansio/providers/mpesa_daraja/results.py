@@ -48,7 +48,9 @@ class MpesaResult:
     def amount(self) -> Money | None:
         """The amount; None when the result has none. Raises ValueError for an invalid one."""
         amount = self.parameters.get("TransactionAmount") or self.parameters.get("Amount")
-        return parse_amount(amount) if amount else None
+        if amount:
+            return parse_amount(amount)
+        return None
 
     @property
     def fee(self) -> Money | None:
@@ -75,7 +77,10 @@ def parse_push_result(body: bytes) -> MpesaResult:
     """Read the result in a callback to a push's CallBackURL."""
     callback = _object_member(_object_member(parse_json(body), "Body"), "stkCallback")
     has_items = "CallbackMetadata" in callback
-    items = _values_by_name(callback, "CallbackMetadata", "Item", "Name") if has_items else {}
+    if has_items:
+        items = _values_by_name(callback, "CallbackMetadata", "Item", "Name")
+    else:
+        items = {}
     return MpesaResult(
         _required_text(callback, "CheckoutRequestID"),
         _result_code(callback),
@@ -133,14 +138,20 @@ def _values_by_name(
 ) -> dict[str, str]:
     """Return the values by name of a list of `{name, Value}` or of a single one."""
     found = _object_member(document, outer).get(inner, [])
-    items = found if isinstance(found, list) else [found]
+    if isinstance(found, list):
+        items = found
+    else:
+        items = [found]
     named = {}
     for item in items:
         if not isinstance(item, dict):
             raise ValueError(f"{inner} holds a value that is no object")
         value = item.get("Value")
         name = _required_text(item, key).replace(" ", "")
-        named[name] = str(value).strip() if isinstance(value, str) else ""
+        if isinstance(value, str):
+            named[name] = str(value).strip()
+        else:
+            named[name] = ""
     return named
 
 

@@ -180,7 +180,10 @@ def read_state(
     version = address.answered_version
     state = parameters.get("TransactionStatus", "").lower()
     if result.code != codes.SUCCESS or not state:
-        shown = result.code if codes.is_code(result.code) else "another code"
+        if codes.is_code(result.code):
+            shown = result.code
+        else:
+            shown = "another code"
         reason = f"Daraja answered the question about the reversal with {shown}: {result.message}."
         return reversals.ReversalUnreachable(
             reference, provider, reason, poll_after=HOUR, version=version

@@ -76,7 +76,9 @@ def code_member(document: Mapping[str, Any], name: str) -> str:
     if not isinstance(document.get(name), NumberText) and not (text.isascii() and text.isdigit()):
         return text
     number = parse_number(text)
-    return str(int(number)) if number == number.to_integral_value() else text
+    if number == number.to_integral_value():
+        return str(int(number))
+    return text
 
 
 def parse_amount(value: object) -> Money:
@@ -90,7 +92,9 @@ def parse_amount(value: object) -> Money:
 def whole_shillings(amount: Money) -> int | None:
     """Return the amount in shillings; None when it has cents or is in another currency."""
     shillings, cents = divmod(amount.minor, 100)
-    return shillings if amount.currency == CURRENCY and not cents else None
+    if amount.currency == CURRENCY and not cents:
+        return shillings
+    return None
 
 
 def format_msisdn(msisdn: str) -> str | None:
@@ -99,7 +103,9 @@ def format_msisdn(msisdn: str) -> str | None:
     digits = "".join(character for character in msisdn if character not in " -+()")
     if digits.startswith("0"):
         digits = f"254{digits[1:]}"
-    return digits if _MSISDN.fullmatch(digits) else None
+    if _MSISDN.fullmatch(digits):
+        return digits
+    return None
 
 
 def to_nairobi_time(now: Instant) -> datetime:
@@ -131,4 +137,6 @@ def parse_qr_code(document: Mapping[str, Any]) -> QrCode | None:
         is_picture = b64decode(text, validate=True).startswith(_PNG)
     except ValueError:
         is_picture = False
-    return QrCode(image=text) if is_picture else None
+    if is_picture:
+        return QrCode(image=text)
+    return None

@@ -105,11 +105,9 @@ class MtnAccount:
     def callback_header(self, id: str) -> Headers:
         """Return the callback header; an empty one would be rejected. The address ends in our id of
         the payment or refund, because a callback need not name it otherwise."""
-        return (
-            ()
-            if self.hooks_url is None
-            else ((b"x-callback-url", f"{self.hooks_url}/{id}".encode()),)
-        )
+        if self.hooks_url is None:
+            return ()
+        return ((b"x-callback-url", f"{self.hooks_url}/{id}".encode()),)
 
     @property
     def products(self) -> Mapping[str, MtnProduct]:

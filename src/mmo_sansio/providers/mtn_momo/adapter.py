@@ -149,15 +149,23 @@ class MtnMomoProvider:
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """The operations: pay-ins with Collection, pay-outs with Disbursement."""
-        payins = PAYINS if self.account.collection else {}
-        payouts = PAYOUTS if self.account.disbursement else {}
+        if self.account.collection:
+            payins = PAYINS
+        else:
+            payins = {}
+        if self.account.disbursement:
+            payouts = PAYOUTS
+        else:
+            payouts = {}
         return {**payins, **payouts}
 
     def scope_of(self, request: HttpRequest) -> str | None:
         """Return the product, because the token of one is not valid for the other."""
         path = request.target.decode("ascii", "replace").removeprefix(self.account.base_url)
         product = path.split("/")[1:2]
-        return product[0] if product and product[0] in self.account.products else None
+        if product and product[0] in self.account.products:
+            return product[0]
+        return None
 
     def sign_in(self, scope: str, *, now: Moment | Instant) -> SignIn:
         """Get a product's token with its API user and key, and an empty body. MTN's second platform
@@ -228,7 +236,9 @@ class MtnMomoProvider:
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """The refunds of payments that Collection took, which Disbursement pays."""
         has_both = self.account.collection is not None and self.account.disbursement is not None
-        return dict.fromkeys(PAYINS, refunds.REFUND) if has_both else {}
+        if has_both:
+            return dict.fromkeys(PAYINS, refunds.REFUND)
+        return {}
 
     def reverse(
         self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
@@ -285,14 +295,18 @@ class MtnMomoProvider:
     def judge_answer(self, request: HttpRequest, response: HttpResponse) -> AccountFinding | None:
         """Return what the answer to a submission says about the keys of its product."""
         path = request.target.decode("ascii", "replace").removeprefix(f"{self.account.base_url}/")
-        part = _SUBMISSION_PARTS.get(path) if request.method == "POST" else None
+        part = None
+        if request.method == "POST":
+            part = _SUBMISSION_PARTS.get(path)
         if part is None:
             return None
         code = wire.parse_error_body(response.body).code
         if codes.refuses_account(response.status, code):
             words = _REFUSALS.get(response.status, _WRONG_SETUP)
             return part.refused(self.name, f"HTTP {response.status}", words)
-        return part.works(self.name) if response.status in (202, 409) else None
+        if response.status in (202, 409):
+            return part.works(self.name)
+        return None
 
     def read_notification(
         self, request: HttpRequest
@@ -334,7 +348,10 @@ class MtnMomoProvider:
             ):
                 return self._rejected(about, reason, f"HTTP {status}")
             case status:
-                suffix = f" with {reason.code}" if reason.code in codes.INCONCLUSIVE_REASONS else ""
+                if reason.code in codes.INCONCLUSIVE_REASONS:
+                    suffix = f" with {reason.code}"
+                else:
+                    suffix = ""
                 return about.unreachable(f"A submission was answered {status}{suffix}.")
 
     def _read_not_found(
@@ -412,7 +429,9 @@ class MtnMomoProvider:
 
     def _product(self, transaction: Transaction) -> MtnProduct | None:
         is_payin = transaction.order.type is Type.PAYIN
-        return self.account.collection if is_payin else self.account.disbursement
+        if is_payin:
+            return self.account.collection
+        return self.account.disbursement
 
     def _target(self, transaction: Transaction) -> bytes:
         is_payin = transaction.order.type is Type.PAYIN
@@ -470,7 +489,9 @@ def parse_notification(
         named = {told, _reference_in_path(request.target)} - {None}
     except ValueError:
         return UnmatchedNotified(provider, content)
-    reference = named.pop() if len(named) == 1 else None
+    reference = None
+    if len(named) == 1:
+        reference = named.pop()
     found = _REFERENCE.fullmatch(reference or "")
     if reference is None or found is None:
         return UnmatchedNotified(provider, content)
@@ -482,7 +503,9 @@ def parse_notification(
 
 def _reference_in_path(target: bytes) -> str | None:
     last = target.partition(b"?")[0].rsplit(b"/", 1)[-1].decode("ascii", "replace")
-    return last if _REFERENCE.fullmatch(last) else None
+    if _REFERENCE.fullmatch(last):
+        return last
+    return None
 
 
 def payee_report(provider: str, response: HttpResponse) -> PayeeReport:
@@ -523,9 +546,10 @@ def account_finding(
     accepted. Not every market offers the balance, so its answer counts only where it is a
     refusal."""
     code = wire.parse_error_body(response.body).code or ""
-    shown = (
-        code if code.replace("_", "").isalnum() and code.isascii() else f"HTTP {response.status}"
-    )
+    if code.replace("_", "").isalnum() and code.isascii():
+        shown = code
+    else:
+        shown = f"HTTP {response.status}"
     words = _REFUSALS.get(response.status)
     if (
         words is None

@@ -119,4 +119,6 @@ def to_error_code(reason: str | None, message: str | None, type: Type) -> ErrorC
     meaning = REASONS.get(reason or "")
     if meaning is None:
         return _DECLINED
-    return meaning.payin if type is Type.PAYIN else meaning.payout
+    if type is Type.PAYIN:
+        return meaning.payin
+    return meaning.payout

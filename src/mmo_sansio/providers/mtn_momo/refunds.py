@@ -136,11 +136,9 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
     if status != "FAILED":
         raise ValueError("its status is none that is known")
     reason = wire.parse_reason(document)
-    return (
-        about.accepted()
-        if reason.code in codes.PENDING_REASONS
-        else _refused(about, reason, "FAILED", receipt)
-    )
+    if reason.code in codes.PENDING_REASONS:
+        return about.accepted()
+    return _refused(about, reason, "FAILED", receipt)
 
 
 def _refused(

@@ -112,7 +112,9 @@ class SandboxProvider:
         """Return how many decimals the operator takes; as many as the currency has, where it is
         lenient."""
         takes_whole_units = currency in WHOLE_UNIT_CURRENCIES and not self.is_lenient
-        return 0 if takes_whole_units else decimals_of(currency)
+        if takes_whole_units:
+            return 0
+        return decimals_of(currency)
 
     def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Ask the operator to simulate the order's scenario."""
@@ -212,11 +214,9 @@ class SandboxProvider:
             )
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
-        return (
-            about.never_received()
-            if answer.status == 404
-            else self._read_reversal(about, answer, 200)
-        )
+        if answer.status == 404:
+            return about.never_received()
+        return self._read_reversal(about, answer, 200)
 
     def _read_reversal(
         self, about: ReversalReports, answer: HttpResponse, expected_status: int
@@ -348,4 +348,6 @@ class SandboxProvider:
 
 
 def _to_json_text(document: dict[str, Any] | None) -> str | None:
-    return None if document is None else json.dumps(document, ensure_ascii=False)
+    if document is None:
+        return None
+    return json.dumps(document, ensure_ascii=False)

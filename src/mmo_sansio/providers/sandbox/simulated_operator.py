@@ -73,11 +73,10 @@ class _SimulatedPayment:
         if len(self.results) >= len(self.scenario.steps):
             return None
         step = self.scenario.steps[len(self.results)]
-        counted_from = (
-            self.submitted.at
-            if step.counted_from is DelayOrigin.SUBMISSION
-            else self.submitted.expires_at
-        )
+        if step.counted_from is DelayOrigin.SUBMISSION:
+            counted_from = self.submitted.at
+        else:
+            counted_from = self.submitted.expires_at
         return later(counted_from, step.after)
 
     @property
@@ -135,11 +134,9 @@ class SimulatedOperator:
             known = self._reversals.get(
                 request.target[len(_REVERSALS_TARGET) + 1 :].decode("ascii", "replace")
             )
-            return (
-                HttpResponse(404)
-                if known is None
-                else _json_response(200, _reversal_document(known))
-            )
+            if known is None:
+                return HttpResponse(404)
+            return _json_response(200, _reversal_document(known))
         return HttpResponse(404)
 
     def due_notifications(self, *, now: Instant) -> list[SandboxNotification]:
@@ -159,7 +156,9 @@ class SimulatedOperator:
     def next_due(self) -> Instant | None:
         """Return when `due_notifications` has something to do; None while nothing will happen by
         itself."""
-        return self._schedule[0][0] if self._schedule else None
+        if self._schedule:
+            return self._schedule[0][0]
+        return None
 
     def acknowledge(self, id: tuple[str, int], *, now: Instant) -> None:
         """Record that the gateway has this notification, which is not sent again. A second
@@ -235,7 +234,9 @@ class SimulatedOperator:
         except ValueError as error:
             return _json_response(400, {"errorMessage": str(error)})
         payment = self._payments.get(reference)
-        paid = payment.results[0].final if payment is not None and payment.results else None
+        paid = None
+        if payment is not None and payment.results:
+            paid = payment.results[0].final
         others = [
             reversal
             for reversal in self._reversals.values()

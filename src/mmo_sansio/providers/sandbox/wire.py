@@ -100,4 +100,6 @@ def required_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> 
 def optional_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     """Return the member with this name, or None when it is absent or null; raises ValueError for
     another type."""
-    return None if document.get(name) is None else required_member(document, name, kind)
+    if document.get(name) is None:
+        return None
+    return required_member(document, name, kind)

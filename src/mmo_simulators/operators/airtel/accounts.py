@@ -135,7 +135,9 @@ class SimulatedAirtelWallets:
 
     def find(self, number: str) -> SimulatedAirtelWallet | None:
         """Return the customer's wallet with this number."""
-        return None if number in CODE_PREFIXES else self._wallets.get(number)
+        if number in CODE_PREFIXES:
+            return None
+        return self._wallets.get(number)
 
     def complete(self, payment: SimulatedAirtelPayment, *, now: Instant) -> None:
         """Set the payment's result, and move the money if that is a success."""
@@ -185,7 +187,9 @@ class SimulatedAirtelWallets:
                 return "05"
             if wallet.entered_pin != wallet.pin:
                 return "02"
-            return SUCCESS if wallet.balance_minor >= minor else LACKS_FUNDS
+            if wallet.balance_minor >= minor:
+                return SUCCESS
+            return LACKS_FUNDS
         if wallet.is_barred:
             return "09"
         if (
@@ -193,7 +197,9 @@ class SimulatedAirtelWallets:
             and wallet.balance_minor + minor > wallet.balance_max_minor
         ):
             return "03"
-        return SUCCESS if self._wallets[DISBURSEMENT].balance_minor >= minor else LACKS_FUNDS
+        if self._wallets[DISBURSEMENT].balance_minor >= minor:
+            return SUCCESS
+        return LACKS_FUNDS
 
     def _parse_minor(self, members: dict[str, Any], name: str, default: int | None) -> int | None:
         value = members.pop(name, None)

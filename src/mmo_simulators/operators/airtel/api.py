@@ -293,7 +293,10 @@ class AirtelSimulator:
         if ending is not None:
             return refund_response(payment, ending.code)
         is_old = limit is not None and call.now - (payment.ended_at or call.now) > limit
-        suffix = REFUSED if is_old else self.wallets.refund(payment)
+        if is_old:
+            suffix = REFUSED
+        else:
+            suffix = self.wallets.refund(payment)
         return refund_response(payment, CODE_PREFIXES[COLLECTION] + suffix)
 
     def _user(self, call: SimulatedCall) -> HttpResponse:

@@ -155,7 +155,10 @@ def parse_national_number(party: Mapping[str, Any], country: str) -> str:
     """Return the number in `msisdn`, text or number, without country code, and without a leading
     zero but in Congo, whose numbers have it. Raises AirtelRequestRejected."""
     number = str(party.get("msisdn", ""))
-    plain = number.removeprefix("0") if country == "CG" else number
+    if country == "CG":
+        plain = number.removeprefix("0")
+    else:
+        plain = number
     is_number = _NATIONAL_NUMBER_PATTERN.fullmatch(plain) is not None
     if not is_number or not is_msisdn_of(country, DIALLING_CODES.get(country, "") + number):
         raise AirtelRequestRejected("ESB000033", "Invalid MSISDN length")

@@ -182,9 +182,9 @@ class SimulatedMpesaAccounts:
             return "1"
         if payee is None:
             return "2040"
-        return (
-            "8" if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR else None
-        )
+        if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR:
+            return "8"
+        return None
 
     def reversal_error_code(
         self, payment: SimulatedMpesaPayment, refusal: str | None
@@ -201,14 +201,14 @@ class SimulatedMpesaAccounts:
         if original.is_reversed:
             return "R000001"
         receiver = self.accounts[payment.payer]
-        ends_at = (
-            None
-            if receiver.reversible_for_s is None
-            else (original.ended_at or 0) + receiver.reversible_for_s * SECOND
-        )
+        ends_at = None
+        if receiver.reversible_for_s is not None:
+            ends_at = (original.ended_at or 0) + receiver.reversible_for_s * SECOND
         if ends_at is not None and payment.accepted_at > ends_at:
             return "R000002"
-        return "1" if receiver.balance_minor < payment.amount_minor else None
+        if receiver.balance_minor < payment.amount_minor:
+            return "1"
+        return None
 
     def find_payment(
         self, *, conversation_id: str = "", originator_id: str = "", receipt: str = ""

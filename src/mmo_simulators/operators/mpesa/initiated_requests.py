@@ -191,7 +191,9 @@ class InitiatedRequests:
         def find_error_code() -> str | None:
             if refusal is not None:
                 return refusal
-            return "1" if payer.balance_minor < payment.amount_minor else None
+            if payer.balance_minor < payment.amount_minor:
+                return "1"
+            return None
 
         return find_error_code
 

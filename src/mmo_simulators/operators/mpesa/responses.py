@@ -57,7 +57,10 @@ def stk_query_response(
 ) -> dict[str, str]:
     """Return the response to a query about a push that has ended; its code is text."""
     code = payment.polled_code or payment.result or ""
-    words = describe_result(payment.polled_code) if payment.polled_code else payment.message
+    if payment.polled_code:
+        words = describe_result(payment.polled_code)
+    else:
+        words = payment.message
     if words_differ:
         words = QUERY_DESCRIPTIONS.get(code, words)
     return {
@@ -86,7 +89,9 @@ def stk_push_error_code(
         return "1032"
     if person.enters != person.pin:
         return "2001"
-    return "1" if payer.balance_minor < payment.amount_minor else None
+    if payer.balance_minor < payment.amount_minor:
+        return "1"
+    return None
 
 
 def deposit_callback(

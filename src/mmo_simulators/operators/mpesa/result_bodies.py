@@ -106,7 +106,10 @@ def status_callback(
     """Return the callback with the state of a queried payment; `code` replaces the result."""
     if payment is None and code is None:
         code = "SFC_IC0003"
-    item = {"Key": "Occasion", "Value": occasion} if occasion else {"Key": "Occasion"}
+    if occasion:
+        item = {"Key": "Occasion", "Value": occasion}
+    else:
+        item = {"Key": "Occasion"}
     document = _query_result(ids, code, item)
     if payment is not None and code is None:
         document["ResultParameters"] = {"ResultParameter": _status_parameters(payment, accounts)}
@@ -136,7 +139,9 @@ def balance_callback(
 
 def to_json_code(code: str | None) -> int | str:
     """Return the code as callbacks have it: a number, where it is one."""
-    return int(code) if code is not None and code.isdigit() else code or ""
+    if code is not None and code.isdigit():
+        return int(code)
+    return code or ""
 
 
 def _query_result(ids: tuple[str, str], code: str | None, item: dict[str, str]) -> dict[str, Any]:
@@ -211,7 +216,10 @@ def _status_parameters(
     payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
 ) -> Parameters:
     is_customer = payment.kind in ("stk_push", "c2b")
-    ended = "" if payment.ended_at is None else timestamp(payment.ended_at)
+    if payment.ended_at is None:
+        ended = ""
+    else:
+        ended = timestamp(payment.ended_at)
     return [
         {"Key": "DebitPartyName", "Value": _party_name(payment.payer, accounts)},
         {"Key": "CreditPartyName", "Value": _party_name(payment.payee, accounts)},
@@ -269,7 +277,9 @@ def _money_text(minor: int) -> str:
 
 def _party_name(id: str, accounts: SimulatedMpesaAccounts) -> str:
     account = accounts.accounts.get(id)
-    return f"{id} - {account.name}" if account else id
+    if account:
+        return f"{id} - {account.name}"
+    return id
 
 
 def _internal_url_item() -> dict[str, str]:

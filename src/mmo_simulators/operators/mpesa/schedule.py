@@ -61,7 +61,10 @@ class MpesaSchedule:
         """Add a payment; `result_url_field` is the form's field with the URL for its result."""
         number = self.next_number()
         polled = find_fault(PollWith, faults)
-        own = f"ws_CO_{number:09d}" if kind == "stk_push" else f"AG_{number:09d}"
+        if kind == "stk_push":
+            own = f"ws_CO_{number:09d}"
+        else:
+            own = f"AG_{number:09d}"
         payment = SimulatedMpesaPayment(
             kind,
             "",
@@ -149,4 +152,6 @@ class MpesaSchedule:
 def callback_delays(faults: Sequence[Fault]) -> tuple[Span, ...]:
     """Return how long after its result each callback is sent."""
     scripted = find_fault(CallBack, faults)
-    return (Span(0),) if scripted is None else scripted.after
+    if scripted is None:
+        return (Span(0),)
+    return scripted.after

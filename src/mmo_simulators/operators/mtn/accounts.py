@@ -110,13 +110,15 @@ class SimulatedMtnAccounts:
         """Accept a submission; a fault decides its result, or else its test value."""
         scripted, span = find_fault(EndWith, faults), find_fault(EndAfter, faults)
         calls = find_fault(CallBack, faults)
-        ending = (
-            scripted.code
-            if scripted
-            else OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
-        )
+        if scripted:
+            ending = scripted.code
+        else:
+            ending = OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
         refunded = self._refunded_payment(document)
-        party = kind.test_value(document) if kind.party else refunded.party if refunded else ""
+        if kind.party:
+            party = kind.test_value(document)
+        else:
+            party = refunded.party if refunded else ""
         payment = self._payments[reference_id] = SimulatedMtnPayment(
             kind,
             reference_id,
@@ -128,7 +130,10 @@ class SimulatedMtnAccounts:
             scripted.message if scripted else None,
             calls.after if calls else (Span(0),),
         )
-        after = span.span if span else self._result_delay(ending)
+        if span:
+            after = span.span
+        else:
+            after = self._result_delay(ending)
         if after is not None:
             self._pending_results.schedule(payment, at=later(now, after))
 
@@ -171,7 +176,10 @@ class SimulatedMtnAccounts:
             is_created = self.numbers_as_seen and payment.outcome == DELAYED
             return {**document, "status": "CREATED" if is_created else "PENDING"}
         if payment.result == SUCCESSFUL:
-            receipt = {"financialTransactionId": payment.receipt} if payment.receipt else {}
+            if payment.receipt:
+                receipt = {"financialTransactionId": payment.receipt}
+            else:
+                receipt = {}
             return {**receipt, **document, "status": SUCCESSFUL}
         message = payment.message or payment.result.replace("_", " ").capitalize()
         as_object = {"code": payment.result, "message": message}
@@ -201,7 +209,9 @@ class SimulatedMtnAccounts:
     def _result_delay(self, outcome: str) -> Span | None:
         if outcome == DELAYED:
             return None
-        return ONGOING_DELAY if outcome == ONGOING else self.approval_delay
+        if outcome == ONGOING:
+            return ONGOING_DELAY
+        return self.approval_delay
 
     def _transfer(self, payment: SimulatedMtnPayment, *, now: Instant) -> str:
         if self.numbers_as_seen and payment.outcome == ONGOING:
@@ -220,7 +230,9 @@ class SimulatedMtnAccounts:
             ):
                 return "NOT_ALLOWED"
         if self.balance(payment.party) is None:
-            return "PAYER_NOT_FOUND" if is_payin else "PAYEE_NOT_FOUND"
+            if is_payin:
+                return "PAYER_NOT_FOUND"
+            return "PAYEE_NOT_FOUND"
         ours = payment.kind.product
         debited, credited = (payment.party, ours) if is_payin else (ours, payment.party)
         if self._balances[debited].minor < payment.amount.minor:
@@ -240,7 +252,9 @@ class SimulatedMtnAccounts:
             and payment.kind.name == "requesttopay"
             and payment.result == SUCCESSFUL
         )
-        return payment if is_paid else None
+        if is_paid:
+            return payment
+        return None
 
     def _add_to_balance(self, account: str, minor: int) -> None:
         self._balances[account] = Money(self._balances[account].minor + minor, self.currency)
@@ -249,4 +263,6 @@ class SimulatedMtnAccounts:
 def format_plain(amount: Money) -> str:
     """Format the amount without trailing zeros."""
     whole, _, decimals = amount.text.partition(".")
-    return f"{whole}.{decimals.rstrip('0')}" if decimals.strip("0") else whole
+    if decimals.strip("0"):
+        return f"{whole}.{decimals.rstrip('0')}"
+    return whole

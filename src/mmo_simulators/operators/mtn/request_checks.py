@@ -43,7 +43,9 @@ def get_header(request: HttpRequest, name: str) -> str | None:
     values = request.values(name.lower().encode())
     if len(values) > 1:
         raise invalid_request(f"{name} is there {len(values)} times")
-    return values[0].decode("latin-1") if values else None
+    if values:
+        return values[0].decode("latin-1")
+    return None
 
 
 def parse_basic_credentials(request: HttpRequest) -> tuple[str, str]:

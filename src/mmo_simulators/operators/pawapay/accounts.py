@@ -83,13 +83,17 @@ class SimulatedPawapayPayment:
     def page_at(self, now: Instant) -> str | None:
         """Return the page where the payer may approve now, if there is one."""
         is_open = self.is_approved is None and self.result is None
-        return self.page_url if is_open and now >= later(self.created_at, PAGE_DELAY) else None
+        if is_open and now >= later(self.created_at, PAGE_DELAY):
+            return self.page_url
+        return None
 
     @property
     def debited_and_credited(self) -> tuple[str, str]:
         """The holder of the wallet that pays, and of the one that is paid."""
         ours, theirs = self.country.code, self.msisdn
-        return (theirs, ours) if self.operation is OperationType.DEPOSIT else (ours, theirs)
+        if self.operation is OperationType.DEPOSIT:
+            return (theirs, ours)
+        return (ours, theirs)
 
 
 @define(eq=False)
@@ -164,9 +168,10 @@ class SimulatedPawapayAccounts:
             payment.ending, payment.message = scripted.code, scripted.message
         payment.polled_code = polled.code if polled else None
         payment.callback_delays = calls.after if calls else payment.callback_delays
-        payment.takes = (
-            span.span if span else None if payment.ending == STUCK else self.approval_delay
-        )
+        if span:
+            payment.takes = span.span
+        else:
+            payment.takes = None if payment.ending == STUCK else self.approval_delay
         self.payments[payment.operation, payment.id] = payment
         self._process([*self._enqueued, payment], now=now)
 
@@ -188,7 +193,10 @@ class SimulatedPawapayAccounts:
         if payment.page_at(now) is None:
             return
         payment.is_approved = is_approved
-        takes = payment.takes if is_approved else Span(0)
+        if is_approved:
+            takes = payment.takes
+        else:
+            takes = Span(0)
         if takes is None:
             payment.ends_at = None
         else:
@@ -256,7 +264,9 @@ class SimulatedPawapayAccounts:
             return payment.ending
         if not self.has_funds_for(payment):
             is_deposit = payment.operation is OperationType.DEPOSIT
-            return "INSUFFICIENT_BALANCE" if is_deposit else "PAWAPAY_WALLET_OUT_OF_FUNDS"
+            if is_deposit:
+                return "INSUFFICIENT_BALANCE"
+            return "PAWAPAY_WALLET_OUT_OF_FUNDS"
         currency, minor = payment.amount.currency, payment.amount.minor
         for holder, change in zip(payment.debited_and_credited, (-minor, minor), strict=True):
             self._balances[f"{holder}/{currency}"] = Money(

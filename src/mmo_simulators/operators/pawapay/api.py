@@ -165,7 +165,9 @@ class PawapaySimulator:
     ) -> None:
         if not isinstance(callback_url, str | None) or not isinstance(request_key, str | None):
             raise ValueError("callback_url and request_key must be text or null")
-        key = None if request_key is None else load_pem_public_key(request_key.encode())
+        key = None
+        if request_key is not None:
+            key = load_pem_public_key(request_key.encode())
         if not isinstance(key, ec.EllipticCurvePublicKey | None):
             raise ValueError("request_key must be a public key of the curve P-256, in PEM")
         self.callback_url, self.signs_callbacks, self.request_key = (
@@ -441,11 +443,9 @@ def _submitted_id(request: HttpRequest) -> dict[str, str]:
         id = parse_json_object(request.body).get(operation.id_member)
     except ValueError:
         id = None
-    return (
-        {"status": "REJECTED"}
-        if id is None
-        else {operation.id_member: str(id), "status": "REJECTED"}
-    )
+    if id is None:
+        return {"status": "REJECTED"}
+    return {operation.id_member: str(id), "status": "REJECTED"}
 
 
 _OPERATIONS: Final = {f"/v2/{operation.lower()}s": operation for operation in OperationType}

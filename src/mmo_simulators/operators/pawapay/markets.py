@@ -26,7 +26,9 @@ class OperationType(StrEnum):
     @property
     def party_member(self) -> str:
         """The member of messages with the other party."""
-        return "payer" if self is OperationType.DEPOSIT else "recipient"
+        if self is OperationType.DEPOSIT:
+            return "payer"
+        return "recipient"
 
 
 # What the list of test numbers says of a payment that never gets a result.
@@ -79,7 +81,9 @@ class SimulatedProvider:
 
     def decimals(self, operation: OperationType) -> int:
         """Return how many decimals an amount may have."""
-        return self.deposit_decimals if operation is OperationType.DEPOSIT else self.payout_decimals
+        if operation is OperationType.DEPOSIT:
+            return self.deposit_decimals
+        return self.payout_decimals
 
     def test_outcomes(self, operation: OperationType) -> Mapping[str, str]:
         """Return the failure codes, or STUCK, by test number."""

@@ -121,7 +121,9 @@ def parse_party(
     """Return the country, the provider and the number of the other party. Raises Rejected."""
     name = operation.party_member
     party = document[name]
-    account = party.get("accountDetails") if isinstance(party, dict) else None
+    account = None
+    if isinstance(party, dict):
+        account = party.get("accountDetails")
     if not isinstance(account, dict) or party.get("type") != "MMO":
         raise _invalid(name)
     msisdn, code = account.get("phoneNumber"), account.get("provider")

@@ -195,7 +195,10 @@ class WaveSimulator:
         self.webhook_url, self.signing_secret = webhook_url, signing_secret
         self.webhook_secrets = tuple(webhook_secrets)
         acts = payers_act_after_s
-        self.payers_act_after = None if acts is None else Span(round(acts * SECOND))
+        if acts is None:
+            self.payers_act_after = None
+        else:
+            self.payers_act_after = Span(round(acts * SECOND))
 
     def _complete_due(self, *, now: Instant) -> None:
         """Let payers approve who do so by themselves, and end what is due."""
@@ -292,7 +295,10 @@ class WaveSimulator:
 
     def _give_back(self, session: SimulatedSession, call: SimulatedCall) -> HttpResponse:
         scripted = find_fault(EndWith, call.faults)
-        code = self.wallets.refund(session, now=call.now) if scripted is None else scripted.code
+        if scripted is None:
+            code = self.wallets.refund(session, now=call.now)
+        else:
+            code = scripted.code
         if code is not None:
             raise rejected(400, code, "The payment can't be refunded.")
         return HttpResponse(200)
@@ -332,7 +338,9 @@ class WaveSimulator:
 
     def _payout(self, call: SimulatedCall) -> HttpResponse:
         payout = self.wallets.payouts.get(call.segments["id"])
-        return _not_found("payout") if payout is None else json_response(200, payout.describe())
+        if payout is None:
+            return _not_found("payout")
+        return json_response(200, payout.describe())
 
     def _search_payouts(self, call: SimulatedCall) -> HttpResponse:
         return _search(call, [payout.describe() for payout in self.wallets.payouts.values()])
@@ -351,7 +359,10 @@ class WaveSimulator:
         known, name = self.wallets.names.get(document["mobile"]), document.get("name")
         match = "NAME_NOT_KNOWN"
         if known is not None and name is not None:
-            match = "MATCH" if known.casefold() == name.casefold() else "NO_MATCH"
+            if known.casefold() == name.casefold():
+                match = "MATCH"
+            else:
+                match = "NO_MATCH"
         return json_response(200, {"within_limits": True, "name_match": match})
 
     def _balance(self, call: SimulatedCall) -> HttpResponse:
@@ -411,7 +422,9 @@ def _payer_origin(request: HttpRequest) -> str:
     """Return where payers are sent: to Wave, unless the request came to a socket of this
     machine."""
     host = request.value(b"host")
-    return PAYER_ORIGIN if host is None else f"http://{host.decode('latin-1')}"
+    if host is None:
+        return PAYER_ORIGIN
+    return f"http://{host.decode('latin-1')}"
 
 
 def _asked(call: SimulatedCall, name: str) -> str | None:

@@ -265,7 +265,9 @@ class SimulatedWallets:
         if session.scripted_code is not None:
             return session.scripted_code
         has_funds = self.balance(payer).minor >= session.amount.minor
-        return None if has_funds else "insufficient-funds"
+        if has_funds:
+            return None
+        return "insufficient-funds"
 
     def _move(self, amount: Money, debited: str, credited: str) -> None:
         for holder, change in ((debited, -amount.minor), (credited, amount.minor)):
@@ -292,4 +294,6 @@ def timestamp(instant: Instant) -> str:
 
 
 def _unpaid_result(session: SimulatedSession) -> str | None:
-    return None if session.is_open else session.error_code or session.checkout_status
+    if session.is_open:
+        return None
+    return session.error_code or session.checkout_status

@@ -98,8 +98,12 @@ def verify(seen: str | None, without_key: bool, target: CommandTarget, as_json: 
     Prints the end of the log. A person who can write to the database could cut off the end of the
     log: keep that line where such a person can't write, and give it to --seen later. The log of a
     serving gateway has such a line for every hour, as audit_head."""
-    known_head = None if seen is None else _parse_head(seen)
-    keyring = None if without_key else target.keyring()
+    known_head = None
+    if seen is not None:
+        known_head = _parse_head(seen)
+    keyring = None
+    if not without_key:
+        keyring = target.keyring()
     found = target.with_store(lambda store: verify_audit_log(store.admin, keyring, known_head))
     end = f"{found.end.number}:{found.end.hash}"
     if as_json:

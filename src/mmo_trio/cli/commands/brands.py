@@ -169,11 +169,10 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     if as_json:
         print_json(_record_to_json(record, hold))
         return
-    held = (
-        []
-        if hold is None
-        else [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
-    )
+    if hold is None:
+        held = []
+    else:
+        held = [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
     texts = ((member, format_amounts_in(text)) for member, text in brand_texts(record.brand))
     print_table(("member", "value"), [*texts, *held])
     click.echo()

@@ -122,7 +122,9 @@ def _check(
 ) -> list[Verdict]:
     endpoint = played_endpoint(target, key, ca_file)
     try:
-        ask = None if probe is None else find_probe(probe, endpoint)
+        ask = None
+        if probe is not None:
+            ask = find_probe(probe, endpoint)
     except ValueError as fault:
         raise UsageProblem(f"--probe: {fault}") from None
     now = from_datetime(datetime.now(UTC))
@@ -173,7 +175,10 @@ def _print_report(verdicts: Sequence[Verdict]) -> None:
                 "dim",
             )
     for reason, names in not_played.items():
-        listed = ", ".join(names) if len(names) <= NAMES_LISTED_MAX else f"{len(names)} situations"
+        if len(names) <= NAMES_LISTED_MAX:
+            listed = ", ".join(names)
+        else:
+            listed = f"{len(names)} situations"
         out.print(Text.assemble(_LABELS[VerdictKind.NOT_PLAYED], f"{listed}: {reason}"))
     questions = [
         (verdict.situation.name, verdict.question)

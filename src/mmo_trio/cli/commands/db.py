@@ -94,7 +94,10 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     """Check that the store is reachable, writable and sound, and that the master key is its own;
     reads all of it."""
     if copy is not None:
-        url = copy if "://" in copy else f"sqlite:///{copy}"
+        if "://" in copy:
+            url = copy
+        else:
+            url = f"sqlite:///{copy}"
         target = evolve(
             target,
             settings=evolve(target.settings, database=evolve(target.settings.database, url=url)),
@@ -268,7 +271,10 @@ def _print_aged(aged: Sequence[AgedDuty], *, as_json: bool) -> None:
     ]
     if not as_json:
         for row in rows:
-            row["rows"] = f"{row['rows']} or more" if row["hasMore"] else row["rows"]
+            if row["hasMore"]:
+                row["rows"] = f"{row['rows']} or more"
+            else:
+                row["rows"] = row["rows"]
     columns = {
         "what": "what",
         "older than": "olderThan",
@@ -280,7 +286,9 @@ def _print_aged(aged: Sequence[AgedDuty], *, as_json: bool) -> None:
 
 
 def _day(at: Instant | None) -> str | None:
-    return None if at is None else format_with_microseconds(at)[:10]
+    if at is None:
+        return None
+    return format_with_microseconds(at)[:10]
 
 
 async def _retention_time(target: CommandTarget, store: Store) -> Instant:

@@ -150,7 +150,10 @@ class _Demonstration:
                 self._print_step("QR code", str(printed["qr"]["qrPayload"]))
                 continue
             transaction = printed.get("callback", {})
-            why = f", {transaction['errorCode']}" if transaction.get("errorCode") else ""
+            if transaction.get("errorCode"):
+                why = f", {transaction['errorCode']}"
+            else:
+                why = ""
             what = f"{transaction.get('merchantReference')} {transaction.get('status')}{why}"
             self._print_step("Callback", what if transaction else "refused, its X-API-KEY is wrong")
         raise NegativeAnswer("The receiver has ended; what it says stands above.")

@@ -161,7 +161,9 @@ def _records(
     while request is not None:
         body, cursor = _page(client, request, lambda answer: read_page(answer).next)
         yield from parse(body)["data"]
-        request = None if cursor is None else page_request(client.access, cursor)
+        request = None
+        if cursor is not None:
+            request = page_request(client.access, cursor)
 
 
 def _reversals(client: MerchantClient) -> Iterator[Members]:
@@ -170,7 +172,9 @@ def _reversals(client: MerchantClient) -> Iterator[Members]:
     while request is not None:
         body, cursor = _page(client, request, lambda answer: read_reversals(answer).next)
         yield from parse_members(body)["data"]
-        request = None if cursor is None else reversals_page_request(client.access, cursor)
+        request = None
+        if cursor is not None:
+            request = reversals_page_request(client.access, cursor)
 
 
 def _page(

@@ -71,7 +71,9 @@ def listen(
     directory = (data or default_data_directory()).absolute()
     keys = [key.encode() for key in api_keys] or _await_sandbox_keys(directory)
     authority = ensure_authority(directory)
-    forward = None if forward_to is None else _build_forward(forward_to, authority)
+    forward = None
+    if forward_to is not None:
+        forward = _build_forward(forward_to, authority)
     printer = _JsonLines(forward_to) if as_json else _Lines(forward_to, with_body=with_body)
     trio.run(_listen, authority, port, keys, forward, printer)
 
@@ -206,6 +208,11 @@ def _description(received: ReceivedRequest) -> list[str]:
         words.append(str(content["merchantReference"]))
     if received.kind is ReceivedKind.QR_CODE:
         return [*words, str(content.get("qrPayload") or "a picture only")]
-    why = f" {content['errorCode']}" if content.get("errorCode") else ""
+    if content.get("errorCode"):
+        why = f" {content['errorCode']}"
+    else:
+        why = ""
     words.append(f"{content.get('status')}{why}")
-    return [*words, "(repeat)"] if received.is_repeat else words
+    if received.is_repeat:
+        return [*words, "(repeat)"]
+    return words

@@ -35,7 +35,10 @@ def send_test(target: CommandTarget) -> None:
 
     attempt = trio.run(send)
     if attempt.outcome is not DeliveryOutcome.DELIVERED:
-        answer = "" if attempt.status is None else f" (HTTP {attempt.status})"
+        if attempt.status is None:
+            answer = ""
+        else:
+            answer = f" (HTTP {attempt.status})"
         reason = attempt.detail or "The receiver did not take it."
         raise NegativeAnswer(f"The message was not delivered{answer}. {reason}")
     print_status(f"Delivered: the receiver answered HTTP {attempt.status}.")

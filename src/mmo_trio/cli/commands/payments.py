@@ -167,7 +167,9 @@ def list_transactions(
         )
         _print_told_wrong(found_wrong, as_json=as_json)
         return
-    only_status = None if status is None else Status(status)
+    only_status = None
+    if status is not None:
+        only_status = Status(status)
 
     async def find(store: Store) -> Sequence[Transaction]:
         if stuck:
@@ -566,8 +568,12 @@ def _print_entries(entries: Sequence[SuspenseEntry], payments: Mapping[str, Tran
         reference = payment and payment.order.merchant_reference
         reported = json.loads(entry.content).get("amount")
         amount = format_amounts_in(reported) if reported else payment and payment.order.requested
-        times = f"{entry.times} times" if entry.times > 1 else None
-        closed = None if entry.closed_at is None else format_second(entry.closed_at)
+        times = None
+        if entry.times > 1:
+            times = f"{entry.times} times"
+        closed = None
+        if entry.closed_at is not None:
+            closed = format_second(entry.closed_at)
         about = (entry.provider, entry.brand, entry.gateway_reference)
         rows.append(
             (
@@ -596,7 +602,10 @@ def show_entry(id: int, target: CommandTarget, as_json: bool) -> None:
 
     async def find(store: Store) -> dict[str, object]:
         entry = await _find_entry(store, id)
-        named = [entry.gateway_reference] if entry.gateway_reference else []
+        if entry.gateway_reference:
+            named = [entry.gateway_reference]
+        else:
+            named = []
         return _entry_with_payment(entry, await store.transactions(named))
 
     members = target.with_store(find)

@@ -227,7 +227,10 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     ]
     if name is not None and name not in names:
         raise UsageProblem(f"{name} is no account with an operator. {near_match(name, names)}")
-    asked = names if name is None else [name]
+    if name is None:
+        asked = names
+    else:
+        asked = [name]
 
     async def look(store: Store) -> Sequence[ProviderNote]:
         if ask:
@@ -290,7 +293,9 @@ def _summary(names: Sequence[str], findings: Sequence[AccountFinding]) -> str:
     parts += [f"{name}: not checked yet" for name in unchecked]
     verb = "works" if working == 1 else "work"
     counted = f"{working} of {len(names)} account{'s' if len(names) != 1 else ''} {verb}"
-    return f"{counted}; {', '.join(parts)}." if parts else f"{counted}."
+    if parts:
+        return f"{counted}; {', '.join(parts)}."
+    return f"{counted}."
 
 
 @providers.command()

@@ -192,7 +192,10 @@ def _read_corrections(file: Path | None) -> Corrections:
     if file is None:
         return Corrections()
     table = open_table(file, TableForm(), COLUMNS)
-    found = read_corrections(table) if isinstance(table, Table) else Corrections([*table])
+    if isinstance(table, Table):
+        found = read_corrections(table)
+    else:
+        found = Corrections([*table])
     if found.faults:
         raise UsageProblem(f"{file}: " + "\n".join(describe_faults(found.faults)))
     return found
@@ -221,7 +224,9 @@ def _row(
     records, and who has explained it."""
     record = difference.record
     ended_at = None if record is None else record.ended_at
-    days = None if ended_at is None else max(0, as_of - ended_at) // clock.DAY
+    days = None
+    if ended_at is not None:
+        days = max(0, as_of - ended_at) // clock.DAY
     explained = correction and f"{correction.reason} ({correction.by})"
     return difference.members() | {"ageDays": days, "correction": explained}
 

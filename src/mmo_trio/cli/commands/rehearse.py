@@ -87,7 +87,9 @@ def rehearse(
         raise UsageProblem("--number: write it with + and the country, such as +256752000000.")
     if with_real_money and number is None:
         raise UsageProblem("--with-real-money needs --number: that of somebody who takes part.")
-    origin = None if public_url is None else _origin(public_url)
+    origin = None
+    if public_url is not None:
+        origin = _origin(public_url)
     clock, folder = target.clock(), RehearsalFolder(directory)
     try:
         about = {"account": name, "kind": target.settings.providers[name].kind}
@@ -110,7 +112,10 @@ def rehearse(
     )
 
     async def run() -> bool:
-        listeners = (await open_local_listeners(port))[0] if public_url else ()
+        if public_url:
+            listeners = (await open_local_listeners(port))[0]
+        else:
+            listeners = ()
         rows = await session.run(listeners)
         print_rows(("step", "promised", "seen", "verdict"), rows, as_json=False)
         print_status(f"{directory} has what the project takes; keep {folder.private} to yourself.")

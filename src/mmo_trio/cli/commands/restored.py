@@ -106,7 +106,10 @@ def restored(
         raise UsageProblem("--again holds every brand, and --finish releases: give one of them.")
     is_first = not (retired or statement or records or finished)
     user = machine_user().name
-    ledger = [] if statement is None else statement.references(skips_blank=skips_blank)
+    if statement is None:
+        ledger = []
+    else:
+        ledger = statement.references(skips_blank=skips_blank)
 
     async def run(store: Store) -> None:
         submit = partial(submit_batch_once, store, clock=target.clock())
@@ -169,7 +172,10 @@ async def _require_none_under_way(store: Store) -> None:
         for brand_hold in await store.admin.brand_holds()
         if brand_hold.held_by == RESTORATION
     ]
-    since = f", since {format_instant(min(begun))}" if begun else ""
+    if begun:
+        since = f", since {format_instant(min(begun))}"
+    else:
+        since = ""
     await _report(store)
     raise NegativeAnswer(
         f"A restoration is under way in this store{since}. Go on with --retire-key, --statement, "

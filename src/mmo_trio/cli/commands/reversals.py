@@ -118,13 +118,18 @@ def reverse(
         found = await find_transaction(staff.store, reference, brand)
         currency = found.order.requested.currency
         try:
-            part = None if amount is None else written_money(amount, currency)
+            part = None
+            if amount is not None:
+                part = written_money(amount, currency)
         except AmountError as error:
             raise UsageProblem(f"--amount {error}.") from None
         known = await staff.store.reversals(found.reference)
         if part is not None and number is None:
             _require_first(known)
-        own = len(known) + 1 if number is None else number
+        if number is None:
+            own = len(known) + 1
+        else:
+            own = number
         return await staff.request(by, Role.ADMIN, found, part, reason, number=own)
 
     return ask

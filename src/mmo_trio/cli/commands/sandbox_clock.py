@@ -42,7 +42,9 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
     if not directory.is_dir():
         raise NegativeAnswer(f"There is no sandbox in {directory}. Start one with `mmo sandbox`.")
     pages = running_address(directory, "pages")
-    now = None if pages is None else _advance_running(pages, format_span(step))
+    now = None
+    if pages is not None:
+        now = _advance_running(pages, format_span(step))
     if now is None:
         offset = Span(read_offset(directory / CLOCK_OFFSET_FILE) + step)
         write_offset(directory / CLOCK_OFFSET_FILE, offset)

@@ -119,7 +119,10 @@ def export(
     if for_accounting:
         given = [name for name, value in selected.items() if value is not None]
         if given or form == "ndjson":
-            wrong = given[0] if given else "--format ndjson"
+            if given:
+                wrong = given[0]
+            else:
+                wrong = "--format ndjson"
             raise UsageProblem(
                 f"--for-accounting takes no {wrong}: it books all of --month, as CSV."
             )
@@ -141,7 +144,10 @@ def export(
         status=None if status is None else Status(status),
         page_size=PAGE_SIZE,
     )
-    writer = _ndjson_writer if form != "csv" else partial(_csv_writer, is_exact=exact)
+    if form != "csv":
+        writer = _ndjson_writer
+    else:
+        writer = partial(_csv_writer, is_exact=exact)
 
     chosen = {"--brand": brand, **selected}
     selection = {
@@ -327,7 +333,10 @@ def _with_mark(transaction_json: bytes, is_simulated: bool) -> bytes:
 
 async def brand_ids(store: Store, brand: str | None) -> list[str]:
     """Return the id of this brand, or of all brands. Raises NegativeAnswer."""
-    found = await store.admin.brands() if brand is None else [await find_brand(store, brand)]
+    if brand is None:
+        found = await store.admin.brands()
+    else:
+        found = [await find_brand(store, brand)]
     return [record.brand.id for record in found]
 
 

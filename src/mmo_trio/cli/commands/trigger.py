@@ -355,11 +355,10 @@ class _Play:
             case PlayedStep.MAKE_DEPOSIT:
                 await self._make_deposit()
             case PlayedStep.AWAIT_QR_CODE | PlayedStep.AWAIT_CALLBACK:
-                kind = (
-                    ReceivedKind.QR_CODE
-                    if part is PlayedStep.AWAIT_QR_CODE
-                    else ReceivedKind.CALLBACK
-                )
+                if part is PlayedStep.AWAIT_QR_CODE:
+                    kind = ReceivedKind.QR_CODE
+                else:
+                    kind = ReceivedKind.CALLBACK
                 await self._await(kind)
             case PlayedStep.SHOW_DELIVERY:
                 await self._show_delivery()
@@ -384,7 +383,10 @@ class _Play:
             body[party] = {"id": "customer-7", "msisdn": f"254700000{digits}"}
         if part.operation is Operation.QR_PAYIN:
             body["displayQrUrl"] = f"{self.receiver}/qr"
-        headers = {"X-Sandbox-Scenario": part.sandbox_scenario} if "payer" not in body else {}
+        if "payer" not in body:
+            headers = {"X-Sandbox-Scenario": part.sandbox_scenario}
+        else:
+            headers = {}
         self._request = f"{API_PATH}/{part.operation.value}/{method.key}", body, headers
         answer = await self._send_request()
         if answer.status != 200:

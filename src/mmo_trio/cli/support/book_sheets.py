@@ -55,7 +55,10 @@ def _cell(sheet: Any, cell: Cell) -> Any:
             decimals = decimals_of(cell.currency)
             amount: Any = Decimal(cell.text)
             written = WriteOnlyCell(sheet, value=amount)
-            written.number_format = f"0.{'0' * decimals}" if decimals else "0"
+            if decimals:
+                written.number_format = f"0.{'0' * decimals}"
+            else:
+                written.number_format = "0"
         case datetime():
             # A sheet shows milliseconds, and would round the last of a month up to the next one.
             cut = cell.microsecond // 1_000 * 1_000

@@ -125,7 +125,9 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
 def _to_click_exception(error: Exception) -> click.ClickException | None:
     if isinstance(error, ExceptionGroup):
         failures = [_to_click_exception(exception) for exception in error.exceptions]
-        return failures[0] if all(failures) else None
+        if all(failures):
+            return failures[0]
+        return None
     if (failure := _gateway_failure(error)) is not None:
         return failure
     match error:

@@ -57,8 +57,13 @@ def send_request(
         )
     else:
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-    content = None if body is None else json.dumps(body)
-    content_type = {} if content is None else {"Content-Type": "application/json"}
+    content = None
+    if body is not None:
+        content = json.dumps(body)
+    if content is None:
+        content_type = {}
+    else:
+        content_type = {"Content-Type": "application/json"}
     try:
         method = "GET" if content is None else "POST"
         target = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()

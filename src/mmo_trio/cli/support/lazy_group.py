@@ -57,7 +57,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a command; None when there is none of this name. Raises UsageProblem as of
         `LazyCommand.load`."""
-        return self.members[cmd_name].load(ctx.command_path) if cmd_name in self.members else None
+        if cmd_name in self.members:
+            return self.members[cmd_name].load(ctx.command_path)
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each section with its commands."""

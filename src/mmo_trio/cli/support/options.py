@@ -60,4 +60,6 @@ def check_texts(command: click.Command) -> None:
 
 def to_instant(value: datetime | None, default: Instant) -> Instant:
     """Return the instant of an option that is UTC, or the default."""
-    return default if value is None else clock.from_datetime(value.replace(tzinfo=UTC))
+    if value is None:
+        return default
+    return clock.from_datetime(value.replace(tzinfo=UTC))

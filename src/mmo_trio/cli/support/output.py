@@ -224,7 +224,10 @@ def _line_width(cell: Text) -> int:
 def _least_width(column: str, cell: Text) -> int:
     """Return the width of the longest part of a cell that is never broken: a word, as which an
     amount counts."""
-    parts = cell.plain.split("\n") if column in UNBROKEN_COLUMNS else re.split("[ \n]", cell.plain)
+    if column in UNBROKEN_COLUMNS:
+        parts = cell.plain.split("\n")
+    else:
+        parts = re.split("[ \n]", cell.plain)
     return max(map(cell_len, parts))
 
 
@@ -245,8 +248,12 @@ def print_rows(
 
 def _to_second(value: object) -> object:
     """Return a time without its microseconds, which JSON has; anything else as it is."""
-    found = EXACT_INSTANT.fullmatch(value) if isinstance(value, str) else None
-    return value if found is None else f"{found[1]}Z"
+    found = None
+    if isinstance(value, str):
+        found = EXACT_INSTANT.fullmatch(value)
+    if found is None:
+        return value
+    return f"{found[1]}Z"
 
 
 def terminal(*, err: bool = False) -> Console:
@@ -318,7 +325,9 @@ def _cell_text(value: object) -> str:
         case None:
             return ""
         case bool():
-            return "yes" if value else "no"
+            if value:
+                return "yes"
+            return "no"
         case Money():
             return format_amount(value)
         case dict() | list():
@@ -329,7 +338,9 @@ def _cell_text(value: object) -> str:
 
 def format_instant(instant: Instant | None) -> str | None:
     """Format an instant as transaction objects do (G5)."""
-    return None if instant is None else format_with_microseconds(instant)
+    if instant is None:
+        return None
+    return format_with_microseconds(instant)
 
 
 def format_second(instant: Instant) -> str:

@@ -20,7 +20,10 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
     if not found and reference != reference.upper():
         found = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
     if not found:
-        of_brand = f" of brand {brand}" if brand else ""
+        if brand:
+            of_brand = f" of brand {brand}"
+        else:
+            of_brand = ""
         raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
     brands = sorted({payment.order.brand for payment in found})
     if len(brands) > 1:

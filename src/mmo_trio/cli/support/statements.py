@@ -96,7 +96,10 @@ class Statement:
     def _problem(self, faults: Sequence[Fault]) -> UsageProblem:
         told = describe_faults(faults)
         more = len(told) - FAULTS_MAX
-        remark = [f"And {more} more kinds of faults."] if more > 0 else []
+        if more > 0:
+            remark = [f"And {more} more kinds of faults."]
+        else:
+            remark = []
         return UsageProblem(f"{self.file}: " + "\n".join([*told[:FAULTS_MAX], *remark]))
 
 
@@ -155,7 +158,9 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
             if file is not None:
                 headings = _read_columns(preset, columns)
                 also = OPTIONAL_COLUMNS.get(preset or "", {})
-                mark = None if delimiter is None else DELIMITER_NAMES[delimiter]
+                mark = None
+                if delimiter is not None:
+                    mark = DELIMITER_NAMES[delimiter]
                 statement = Statement(
                     file,
                     headings,
@@ -190,7 +195,10 @@ def _read_status_words(words: Sequence[str]) -> dict[str, Status]:
 def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
     """Return the headings by field: those of the preset, and those of --map, which come first.
     Raises UsageProblem."""
-    headings = dict(PRESETS[preset]) if preset is not None else {}
+    if preset is not None:
+        headings = dict(PRESETS[preset])
+    else:
+        headings = {}
     for column in columns:
         name, equals, heading = column.partition("=")
         if not equals or name not in FIELDS or not heading.strip():

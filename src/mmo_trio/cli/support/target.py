@@ -182,7 +182,10 @@ def find_target(
     directory = data
     if data is None and config is None and DATABASE_VARIABLE not in os.environ:
         directory = default_data_directory()
-    presets = {} if directory is None else sandbox_presets(directory.absolute())
+    if directory is None:
+        presets = {}
+    else:
+        presets = sandbox_presets(directory.absolute())
     settings = load_settings(file=config, environment=os.environ, options=options, presets=presets)
     return CommandTarget(settings, directory)
 
@@ -277,7 +280,9 @@ class MachineUser:
     def acting_for(self, user: str | None) -> str:
         """Return the name for the journal and the suspense book; `user` is the name that was
         typed."""
-        return self.name if user in (None, "", self.name) else f"{self.name} for {user}"
+        if user in (None, "", self.name):
+            return self.name
+        return f"{self.name} for {user}"
 
     def people(self, user: str | None) -> Mapping[str, str | None]:
         """Return the details of an audit event beside its actor; `user` is the name that was
@@ -311,7 +316,9 @@ def _login_user() -> str | None:
         id = int(LOGIN_USER_FILE.read_text("ascii"))
     except (OSError, ValueError):
         return None
-    return None if id == _NO_LOGIN else _user_name(id)
+    if id == _NO_LOGIN:
+        return None
+    return _user_name(id)
 
 
 def _user_name(id: int) -> str:

@@ -125,7 +125,9 @@ class Pacer:
         return turn
 
     def pause_s(self) -> float:
-        return max(0.0, self._even_at - trio.current_time()) if self.share < 1 else 0.0
+        if self.share < 1:
+            return max(0.0, self._even_at - trio.current_time())
+        return 0.0
 
     def count(self, used_s: float) -> None:
         quiet_since = trio.current_time() - BURST_S / self.share
@@ -269,7 +271,9 @@ class _Exchange:
 
 def _content_length(fields: Headers) -> int | None:
     lengths = [value for name, value in fields if name == b"content-length"]
-    return int(lengths[0]) if lengths else None
+    if lengths:
+        return int(lengths[0])
+    return None
 
 
 def _scope(head: RequestHead, context: RequestContext, take_turn: TakeTurn) -> HTTPScope:

@@ -384,7 +384,9 @@ def _body_length(fields: Headers) -> int | None:
     if found.get(b":method") == b"HEAD":
         return 0
     length = found.get(b"content-length")
-    return None if length is None else int(length)
+    if length is None:
+        return None
+    return int(length)
 
 
 def _is_out_of_place(frame: Frame, stream: _Stream) -> bool:

@@ -76,7 +76,10 @@ class WebApp(QuartTrio):
         A path may hold a page's token, a form a password, a message a payer's number.
         """
         fault = exception_info[1]
-        description = "" if fault is None else describe_fault(fault)
+        if fault is None:
+            description = ""
+        else:
+            description = describe_fault(fault)
         logger.error(
             "page_request_failed",
             method=request.method,

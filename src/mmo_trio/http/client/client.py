@@ -351,7 +351,9 @@ class _Exchange:
         if self.may_reuse:
             key = (self.lookup_owner, target.scheme, target.host, target.port)
 
-        connection = None if key is None else self.kept.take(key)
+        connection = None
+        if key is not None:
+            connection = self.kept.take(key)
         self.has_kept_connection = connection is not None
         try:
             await self._send(data, connection or await self._open(), key)

@@ -142,5 +142,7 @@ def keep_time_s(head: FinalResponseHead, *, is_question: bool) -> float:
     if not (head.is_persistent and 200 <= head.status <= 299):
         return 0.0
     if announced_s is None:
-        return IDLE_MAX_S if is_question else 0.0
+        if is_question:
+            return IDLE_MAX_S
+        return 0.0
     return max(0.0, min(announced_s / 2, announced_s - IDLE_MARGIN_S, IDLE_MAX_S))

@@ -33,7 +33,9 @@ class ExampleRequest:
 
     @property
     def url_with_query(self) -> str:
-        return f"{self.url}?{urlencode(self.query, safe=':')}" if self.query else self.url
+        if self.query:
+            return f"{self.url}?{urlencode(self.query, safe=':')}"
+        return self.url
 
 
 @frozen
@@ -81,7 +83,9 @@ def _literal(value: object, notation: _Notation, indent: int) -> str:
     if isinstance(value, list):
         within = indent + notation.step
         elements = [f"{' ' * within}{_literal(element, notation, within)}" for element in value]
-        return "\n".join(("[", ",\n".join(elements), " " * indent + "]")) if elements else "[]"
+        if elements:
+            return "\n".join(("[", ",\n".join(elements), " " * indent + "]"))
+        return "[]"
     return _scalar(value, notation)
 
 
@@ -95,7 +99,9 @@ def _on_one_line(value: Mapping[str, Any], notation: _Notation) -> str:
 
 
 def _name(name: str, notation: _Notation) -> str:
-    return _quoted(name) if notation.has_quoted_names or not name.isidentifier() else name
+    if notation.has_quoted_names or not name.isidentifier():
+        return _quoted(name)
+    return name
 
 
 def _scalar(value: object, notation: _Notation) -> str:
@@ -145,7 +151,10 @@ def python_sample(request: ExampleRequest) -> str:
 
 def node_sample(request: ExampleRequest) -> str:
     """Return a module for Node 18 or later, which needs no library."""
-    headers = {} if request.api_key is None else {KEY_HEADER: request.api_key}
+    if request.api_key is None:
+        headers = {}
+    else:
+        headers = {KEY_HEADER: request.api_key}
     options = []
     if request.body is not None:
         options.append('method: "POST"')
@@ -155,7 +164,10 @@ def node_sample(request: ExampleRequest) -> str:
     if request.body is not None:
         options.append(f"body: JSON.stringify({_literal(request.body, _JAVASCRIPT, 2)})")
     lines = "".join(f"  {option},\n" for option in options)
-    given = f", {{\n{lines}}}" if options else ""
+    if options:
+        given = f", {{\n{lines}}}"
+    else:
+        given = ""
     return (
         f"const answer = await fetch({_quoted(request.url_with_query)}{given});\n"
         "console.log(answer.status, await answer.text());"
@@ -164,7 +176,10 @@ def node_sample(request: ExampleRequest) -> str:
 
 def php_sample(request: ExampleRequest) -> str:
     """Return a program with the extension curl."""
-    headers = [] if request.api_key is None else [_quoted(f"{KEY_HEADER}: {request.api_key}")]
+    if request.api_key is None:
+        headers = []
+    else:
+        headers = [_quoted(f"{KEY_HEADER}: {request.api_key}")]
     options = ["CURLOPT_RETURNTRANSFER => true"]
     if request.body is not None:
         headers.append(_quoted("Content-Type: application/json"))

@@ -175,9 +175,9 @@ def _endpoint(
 ) -> EndpointView:
     operation, schemas = document["paths"][path][method], document["components"]["schemas"]
     body = operation.get("requestBody")
-    body_schema = (
-        None if body is None else _schema_name(body["content"]["application/json"]["schema"])
-    )
+    body_schema = None
+    if body is not None:
+        body_schema = _schema_name(body["content"]["application/json"]["schema"])
     response = operation["responses"]["200"]
     response_schema = response["content"]["application/json"]["schema"]
     response_name = _schema_name(response_schema)
@@ -343,7 +343,9 @@ def _type_text(schema: JsonObject) -> str:
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(map(_type_text, schema["anyOf"])))
     kinds = schema.get("type", "string")
-    return kinds if isinstance(kinds, str) else " or ".join(kinds)
+    if isinstance(kinds, str):
+        return kinds
+    return " or ".join(kinds)
 
 
 # What a pattern means, where words say it better than the pattern itself.

@@ -113,9 +113,10 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
         """Render a page of the whole reference, which is kept until the API key is another one."""
         known_key, text = rendered.get(template, (None, ""))
         if not text or known_key != api_key:
-            reference = (
-                public_reference() if api_key is None else sandbox_reference(api_docs, api_key)
-            )
+            if api_key is None:
+                reference = public_reference()
+            else:
+                reference = sandbox_reference(api_docs, api_key)
             text = await render_template(
                 template,
                 reference=reference,
@@ -153,7 +154,9 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     async def docs() -> Response:
         api_key = await find_shown_key()
         text = await render_reference("docs/docs.html", api_key)
-        return _cached_response(text) if api_key is None else Response(text)
+        if api_key is None:
+            return _cached_response(text)
+        return Response(text)
 
     @pages.get("/docs/search")
     async def search() -> Response:
@@ -165,11 +168,9 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     async def reference_text(template: str, content_type: str) -> Response:
         api_key = await find_shown_key()
         text = await render_reference(template, api_key)
-        return (
-            _text_response(text, content_type)
-            if api_key is None
-            else Response(text, content_type=content_type)
-        )
+        if api_key is None:
+            return _text_response(text, content_type)
+        return Response(text, content_type=content_type)
 
     @pages.get("/docs.md")
     async def markdown() -> Response:

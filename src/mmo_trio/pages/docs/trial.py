@@ -55,7 +55,10 @@ def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
         )
         if endpoint is None:
             return Response(await render_template("docs/unknown.html"), 404)
-        form = request.args if request.method == "GET" else await request.form
+        if request.method == "GET":
+            form = request.args
+        else:
+            form = await request.form
         given = {
             parameter.name: form.get(parameter.name, _suggestion(endpoint, parameter.name))
             for parameter in endpoint.parameters
@@ -129,8 +132,14 @@ async def _send(sent: HttpRequest) -> TrialAnswer:
         content = json.loads(text, parse_float=Decimal)
     except ValueError:
         content = None
-    members = content if isinstance(content, dict) else {}
-    shown = json_text(content) if members else text
+    if isinstance(content, dict):
+        members = content
+    else:
+        members = {}
+    if members:
+        shown = json_text(content)
+    else:
+        shown = text
     headers = tuple(
         (name.decode(), value.decode("latin-1"))
         for name, value in result.headers

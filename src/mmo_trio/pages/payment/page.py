@@ -260,7 +260,9 @@ async def _find_transaction(context: PagesContext, token: str) -> Transaction | 
         return await context.store.transaction_by_page_token(token)
     reference = token.partition(SEPARATOR)[0]
     found = (await context.store.transactions((reference,))).get(reference)
-    return found if found is not None and is_return_key(token, found.order) else None
+    if found is not None and is_return_key(token, found.order):
+        return found
+    return None
 
 
 async def _unknown_token_response() -> Response:
@@ -396,7 +398,9 @@ def payer_status(
         return PayerStatus.SLOW
     if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
         return _STATUS_BY_STAGE[transaction.progress.stage]
-    return PayerStatus.CLOSED if now >= _closes_at(transaction, page) else PayerStatus.OPEN
+    if now >= _closes_at(transaction, page):
+        return PayerStatus.CLOSED
+    return PayerStatus.OPEN
 
 
 def _asked_now(transaction: Transaction, *, now: Instant) -> PayerStatus | None:
@@ -421,7 +425,9 @@ def _open_action(transaction: Transaction, *, now: Instant) -> PayerAction | Non
         return None
     if isinstance(action, EnterCode) and action.code is not None:
         return None
-    return action if stage in (Stage.AWAITING_CUSTOMER, Stage.AWAITING_RESULT) else None
+    if stage in (Stage.AWAITING_CUSTOMER, Stage.AWAITING_RESULT):
+        return action
+    return None
 
 
 def _closes_at(transaction: Transaction, page: Page) -> Instant:
@@ -445,7 +451,9 @@ def _how_to_get_code(asked: EnterCode, provider: str, texts: PageTexts) -> Seque
 def _waited(transaction: Transaction, now: Instant) -> Span:
     """Return the time since the payment was sent to its provider; 0 before."""
     submitted_at = transaction.progress.submitted_at
-    return Span(0) if submitted_at is None else max(Span(0), elapsed(submitted_at, now))
+    if submitted_at is None:
+        return Span(0)
+    return max(Span(0), elapsed(submitted_at, now))
 
 
 def status_sentence(status: PayerStatus, texts: PageTexts, *, is_elsewhere: bool = False) -> str:
@@ -488,7 +496,10 @@ def find_ending(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -
         return Ending(texts.paid, kind="good", sign="check")
     if status is PayerStatus.UNCLEAR:
         is_open = code is not None and not EXPLANATIONS[code].proves_nothing_moved
-        reason = texts.reasons[code] if code is not None and is_open else ""
+        if code is not None and is_open:
+            reason = texts.reasons[code]
+        else:
+            reason = ""
         advice = texts.next_steps[PayerStep.WAIT]
         return Ending(texts.unclear, "", reason, advice, kind="neutral", sign="info")
     if status is PayerStatus.CLOSED:
@@ -542,7 +553,9 @@ def _query_string(mark: str | None = None) -> str:
         parameters[LANGUAGE_PARAMETER] = language
     if mark is not None:
         parameters[mark] = "1"
-    return f"?{urlencode(parameters)}" if parameters else ""
+    if parameters:
+        return f"?{urlencode(parameters)}"
+    return ""
 
 
 def _request_texts() -> PageTexts:

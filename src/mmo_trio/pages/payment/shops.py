@@ -38,11 +38,9 @@ class Shop:
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             return ""
         text = " ".join(visible_text(str(value)).split())
-        return (
-            text
-            if len(text) <= ORDER_TEXT_CHARACTERS_MAX
-            else text[: ORDER_TEXT_CHARACTERS_MAX - 1] + "…"
-        )
+        if len(text) <= ORDER_TEXT_CHARACTERS_MAX:
+            return text
+        return text[: ORDER_TEXT_CHARACTERS_MAX - 1] + "…"
 
 
 def shop_of(brand: Brand) -> Shop:

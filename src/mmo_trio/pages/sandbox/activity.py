@@ -144,7 +144,10 @@ async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[Shown
         (whole,) = await store.admin.callbacks(gateway_reference=reference)
         attempt = whole.attempt
         body = attempt.body[:ANSWER_CHARACTERS_MAX].decode(errors="replace")
-        head = f"HTTP {attempt.status}" if attempt.status else ""
+        if attempt.status:
+            head = f"HTTP {attempt.status}"
+        else:
+            head = ""
         transaction = payments[reference]
         shown_key = key if callback.brand == DEMO_BRAND_ID else None
         shown.append(
@@ -166,7 +169,10 @@ def _request_text(transaction: Transaction, url: str, key: str) -> str:
     """Return a callback as HTTP, its body with a member on each line."""
     parts = urlsplit(url)
     path = parts.path or "/"
-    query = f"?{parts.query}" if parts.query else ""
+    if parts.query:
+        query = f"?{parts.query}"
+    else:
+        query = ""
     head = (
         f"POST {path}{query} HTTP/1.1\n"
         f"Host: {parts.netloc}\n"

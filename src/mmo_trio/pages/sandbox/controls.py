@@ -43,7 +43,9 @@ async def push() -> Response:
     body = await _read_json_body()
     brand, method = await _find_brand_and_method(body)
     reply = await pages_context().submit(_parse_deposit(body, brand, method))
-    known = reply.transaction if isinstance(reply, Applied | Ignored) else None
+    known = None
+    if isinstance(reply, Applied | Ignored):
+        known = reply.transaction
     return json_response({"gatewayReference": known.reference if known else None})
 
 
@@ -54,7 +56,10 @@ async def pay() -> Response:
     reply = await pages_context().submit(ConfirmPage(reference.upper()))
     if isinstance(reply, Applied):
         return json_response({"gatewayReference": reply.transaction.reference})
-    reason = reply.reason if isinstance(reply, Ignored) else "It was refused."
+    if isinstance(reply, Ignored):
+        reason = reply.reason
+    else:
+        reason = "It was refused."
     if isinstance(reply, Ignored) and reply.transaction is not None:
         return json_response({"gatewayReference": reply.transaction.reference, "ignored": reason})
     raise ProblemError(problems.NOT_FOUND.problem(reason))
@@ -138,7 +143,9 @@ def _required_text(body: JsonBody, field: str) -> str:
 
 
 def _optional_text(body: JsonBody, field: str) -> str | None:
-    return None if body.get(field) is None else _required_text(body, field)
+    if body.get(field) is None:
+        return None
+    return _required_text(body, field)
 
 
 def validation_error(field: str, detail: str) -> ProblemError:

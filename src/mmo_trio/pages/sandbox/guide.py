@@ -97,7 +97,10 @@ async def show_payment(reference: str) -> Response:
     recorded = await context.store.admin.callbacks(gateway_reference=reference)
     callbacks = await describe_callbacks(recorded)
     record = await context.store.brand_record(order.brand)
-    shop = Shop(order.brand) if record is None else shop_of(record.brand)
+    if record is None:
+        shop = Shop(order.brand)
+    else:
+        shop = shop_of(record.brand)
     number = order.party.msisdn.removeprefix("+")
     own_url = f"/try/{reference}"
     variables = payment_variables(

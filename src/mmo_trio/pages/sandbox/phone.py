@@ -94,11 +94,10 @@ async def answer_prompt(number: str, reference: str) -> Response:
     """Approve or decline a payment, and show the page again from which that was done."""
     form, operator = await request.form, sandbox_context().operator
     action, pin, guide = form.get("action", APPROVE), form.get("pin", ""), form.get("guide", "")
-    origin = (
-        f"/try/{guide}"
-        if _REFERENCE_PATTERN.fullmatch(guide)
-        else f"/phone/{_without_plus(number)}"
-    )
+    if _REFERENCE_PATTERN.fullmatch(guide):
+        origin = f"/try/{guide}"
+    else:
+        origin = f"/phone/{_without_plus(number)}"
     if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
         return Response(await render_template("unknown.html"), 404)
     is_waiting = any(prompt.reference == reference for prompt in _prompts(number))

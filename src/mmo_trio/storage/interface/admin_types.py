@@ -494,11 +494,9 @@ class BrandUsage:
 
     def on_day(self, day: int) -> BrandUsage:
         """Return the counter as it shows on this day: the sum of an earlier day has become 0."""
-        return (
-            self
-            if self.day in (0, day) or self.day > day
-            else BrandUsage(self.brand, self.counter, day, 0)
-        )
+        if self.day in (0, day) or self.day > day:
+            return self
+        return BrandUsage(self.brand, self.counter, day, 0)
 
 
 # Stuck transactions are counted up to this number: it is often read, and more need staff as well.

@@ -56,7 +56,10 @@ class AuditChainVerifier:
 
         # The last row that was verified.
         self.verified_head = EMPTY_HEAD
-        self._keys = None if keys is None else {key.id: key for key in keys}
+        if keys is None:
+            self._keys = None
+        else:
+            self._keys = {key.id: key for key in keys}
 
     def verify(self, rows: Iterable[AuditRow]) -> str | None:
         """Return a sentence that says what is wrong; None when nothing is."""

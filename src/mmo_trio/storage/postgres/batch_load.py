@@ -112,11 +112,9 @@ class LoadedBatch:
     def brand_of(self, gateway_reference: str) -> str | None:
         """Return the brand of a transaction, or None when it was not read."""
         transaction = self.ledger.transactions.get(gateway_reference)
-        return (
-            self._known_brands.get(gateway_reference)
-            if transaction is None
-            else transaction.order.brand
-        )
+        if transaction is None:
+            return self._known_brands.get(gateway_reference)
+        return transaction.order.brand
 
 
 async def load_batch(

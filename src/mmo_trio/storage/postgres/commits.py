@@ -226,7 +226,9 @@ class Commit(Generic[T]):
         """
         covered = self._take_turn()
         every = [self._record(stamp), *statements]
-        joined = _joiner.join(every) if self.may_join and covered is None else None
+        joined = None
+        if self.may_join and covered is None:
+            joined = _joiner.join(every)
         if joined is not None:
             every = [joined]
         elif not self.has_begun:
@@ -237,7 +239,9 @@ class Commit(Generic[T]):
         await self._commit(connection, every, covered, is_whole=is_whole)
 
     def _take_turn(self) -> int | None:
-        return None if self.raiser is None else self.raiser.take_turn()
+        if self.raiser is None:
+            return None
+        return self.raiser.take_turn()
 
     async def _commit(
         self,

@@ -271,7 +271,9 @@ async def _find_of_brands(
 
 async def find_tables(connection: PostgresConnection) -> Tables:
     """Return how the tables of this database lie."""
-    return DistributedTables() if await _is_distributed(connection) else Tables()
+    if await _is_distributed(connection):
+        return DistributedTables()
+    return Tables()
 
 
 async def _is_distributed(connection: PostgresConnection) -> bool:

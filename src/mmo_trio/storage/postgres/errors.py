@@ -164,7 +164,9 @@ def translate_error(error: Exception) -> Exception:
     """Return the error as a store's, with PostgreSQL's first line, a remedy and no values;
     programming errors stay as they are."""
     line = _first_line(error)
-    remedy = _REMEDIES.get(error.sqlstate or "") if isinstance(error, psycopg.Error) else None
+    remedy = None
+    if isinstance(error, psycopg.Error):
+        remedy = _REMEDIES.get(error.sqlstate or "")
     if remedy is not None:
         line = f"{line}: {remedy}"
     match classify_error(error):

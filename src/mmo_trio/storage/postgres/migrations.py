@@ -148,7 +148,10 @@ async def _require_alone(connection: PostgresConnection) -> None:
     await connection.execute("LOCK TABLE holders IN SHARE MODE")
     serving = await count_serving(connection)
     if serving:
-        processes = "1 process serves" if serving == 1 else f"{serving} processes serve"
+        if serving == 1:
+            processes = "1 process serves"
+        else:
+            processes = f"{serving} processes serve"
         raise StoreUnusable(
             f"{processes} this database with an earlier version, which can't use the tables of "
             f"this one: stop them,"

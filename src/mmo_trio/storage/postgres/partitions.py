@@ -284,7 +284,10 @@ async def _make_partition(
             f"SELECT at + 1 FROM {rows} %s ORDER BY at DESC OFFSET {MOVED_ROWS_MAX} LIMIT 1",
             wanted.begin,
         )
-        made = _narrowed(wanted, Instant(left[0][0])) if left else wanted
+        if left:
+            made = _narrowed(wanted, Instant(left[0][0]))
+        else:
+            made = wanted
         if made.begin == made.end:
             return ()
         await connection.execute(
@@ -322,7 +325,9 @@ def _parse_partition(table: str, name: str, bounds: str) -> Partition:
 
 
 def _parse_bound(bound: str) -> Instant | None:
-    return None if bound in {"MINVALUE", "MAXVALUE"} else Instant(int(bound.strip("'")))
+    if bound in {"MINVALUE", "MAXVALUE"}:
+        return None
+    return Instant(int(bound.strip("'")))
 
 
 @frozen(kw_only=True)

@@ -149,7 +149,10 @@ class PrimaryFinder:
         try:
             async with use_until(connection, trio.current_time() + _LOOK_TIMEOUT_S):
                 rows = await fetch_rows(connection, _SELECT_TIMELINE)
-            connection.timeline = Timeline(*rows[0]) if rows else None
+            if rows:
+                connection.timeline = Timeline(*rows[0])
+            else:
+                connection.timeline = None
         except psycopg.Error as error:
             if error.sqlstate is None:
                 await end_session(connection)

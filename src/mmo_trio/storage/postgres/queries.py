@@ -124,13 +124,17 @@ async def run_statement(connection: PostgresConnection, statement: SqlStatement)
     cursor = await connection.execute(
         statement.text.replace("?", "%s").encode(), values or None, binary=True
     )
-    return await cursor.fetchall() if cursor.description else []
+    if cursor.description:
+        return await cursor.fetchall()
+    return []
 
 
 def _storable(value: object) -> object:
     if isinstance(value, list):
         return [_storable(element) for element in value]
-    return escape_text(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return escape_text(value)
+    return value
 
 
 async def run_in_snapshot(

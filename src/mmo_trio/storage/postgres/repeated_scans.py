@@ -71,7 +71,9 @@ class ScanMarks:
         while len(marks) > 1 and marks[1][0] <= now - SETTLED_AFTER_S:
             marks.popleft()
         at, id = marks[0]
-        return id if at <= now - SETTLED_AFTER_S else 0
+        if at <= now - SETTLED_AFTER_S:
+            return id
+        return 0
 
     def set(self, brand: str, now: float, id: int) -> None:
         """Set a mark at the last id that a scan has taken, which took everything visible up to
@@ -132,7 +134,10 @@ class DueSearch:
         long overdue, the earliest first."""
         began_at = time.monotonic()
         is_whole = self._searched_until is None or self._whole_searches.is_due(began_at)
-        begin = _BEGINNING if is_whole else self._begin()
+        if is_whole:
+            begin = _BEGINNING
+        else:
+            begin = self._begin()
         values = {
             "me": holder,
             "begin": begin,
@@ -156,11 +161,11 @@ class DueSearch:
         values = {"me": holder, "begin": self._begin(), "after": after}
         cursor = await connection.execute(_NEXT_WAKE.encode(), values)
         row = await cursor.fetchone()
-        return None if row is None else Instant(int(row[0]))
+        if row is None:
+            return None
+        return Instant(int(row[0]))
 
     def _begin(self) -> Instant:
-        return (
-            _BEGINNING
-            if self._searched_until is None
-            else earlier(self._searched_until, _REPEATED_SPAN)
-        )
+        if self._searched_until is None:
+            return _BEGINNING
+        return earlier(self._searched_until, _REPEATED_SPAN)

@@ -110,7 +110,10 @@ async def _prepare_database(
             await check_role(connection)
             await maintain_partitions(connection)
         tables = await distribution.find_tables(connection)
-        holder = await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
+        if serving:
+            holder = await ownership.begin_lease(connection)
+        else:
+            holder = ownership.NO_HOLDER
         return _PreparedDatabase(holder, search_path + tables.session_setup, tables)
 
     async def check_version(connection: PostgresConnection) -> _PreparedDatabase | None:

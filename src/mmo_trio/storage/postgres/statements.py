@@ -61,7 +61,10 @@ class JoinableStatement(PreparedStatement):
             sql = write or f"SELECT {check}"
         made = cls(sql, write, check)
         found = _TABLE.match(write)
-        made.table = found[1] if found else ""
+        if found:
+            made.table = found[1]
+        else:
+            made.table = ""
         made.written_values = write.count("%")
         return made
 
@@ -78,7 +81,9 @@ class StatementJoiner:
         shape = tuple(statement.statement for statement in statements)
         joined = self._made.get(shape)
         if joined is None:
-            joined = _join(shape) if len(self._made) < SHAPES_MAX else None
+            joined = None
+            if len(self._made) < SHAPES_MAX:
+                joined = _join(shape)
             if joined is None:
                 return None
             self._made[shape] = joined
@@ -168,7 +173,9 @@ class BrandStatement:
 
 
 def _with_check(sql: str, check: str) -> PreparedStatement:
-    return JoinableStatement.of(sql, check) if check else PreparedStatement(sql)
+    if check:
+        return JoinableStatement.of(sql, check)
+    return PreparedStatement(sql)
 
 
 def _single_row(arrays: re.Match[str]) -> str:
@@ -215,7 +222,9 @@ def _insert_values(sql: str, row: str, count: int, is_joinable: bool) -> Prepare
 
 
 def _prepare(sql: str, is_joinable: bool) -> PreparedStatement:
-    return JoinableStatement.of(sql) if is_joinable else PreparedStatement(sql)
+    if is_joinable:
+        return JoinableStatement.of(sql)
+    return PreparedStatement(sql)
 
 
 class KnownBrands:

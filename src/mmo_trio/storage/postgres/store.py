@@ -117,7 +117,10 @@ class PostgresStore(Store):
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
-        self.ownership = PostgresChannelOwnership(writer_pool, holder, tables) if serves else None
+        if serves:
+            self.ownership = PostgresChannelOwnership(writer_pool, holder, tables)
+        else:
+            self.ownership = None
         self._timeout_s = timeout_s
         self._tables = tables
         self._known_brands = KnownBrands()
@@ -141,7 +144,9 @@ class PostgresStore(Store):
 
     @property
     def _holder(self) -> int:
-        return ownership.NO_HOLDER if self.ownership is None else self.ownership.lease_number
+        if self.ownership is None:
+            return ownership.NO_HOLDER
+        return self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         """Make two round trips: load; then write and commit, unless another process was quicker. A
@@ -301,7 +306,9 @@ class PostgresStore(Store):
 
     @property
     def raised_state(self) -> StoreState | None:
-        return None if self._epoch_raiser is None else self._epoch_raiser.raised
+        if self._epoch_raiser is None:
+            return None
+        return self._epoch_raiser.raised
 
     @property
     def has_unmarked_commits(self) -> bool:

@@ -99,7 +99,9 @@ def _find_overtaken(replaced: Mapping[str, Brand | None]) -> SqlQuery[Sequence[s
     overtaken = []
     for id in sorted(replaced):
         rows = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING brand", id)
-        in_force = parse_brand(rows[0][0]) if rows else None
+        in_force = None
+        if rows:
+            in_force = parse_brand(rows[0][0])
         if in_force != replaced[id]:
             overtaken.append(id)
     return overtaken

@@ -217,7 +217,9 @@ def refusal_count(day: admin_types.BrandDay) -> SqlQuery[admin_types.RefusalCoun
     rows = yield from execute(
         "SELECT times, recorded FROM refusal_days WHERE brand = ? AND day = ?", day.brand, day.day
     )
-    return admin_types.RefusalCount(*rows[0]) if rows else admin_types.RefusalCount(0, 0)
+    if rows:
+        return admin_types.RefusalCount(*rows[0])
+    return admin_types.RefusalCount(0, 0)
 
 
 def _record_refused(day: admin_types.BrandDay, refused: Sequence[RefusedRequest]) -> SqlQuery[None]:

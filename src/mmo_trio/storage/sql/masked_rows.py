@@ -67,12 +67,14 @@ class RowUpdate:
             groups.setdefault(row[0] if schema.is_distributed else None, []).append(row)
         for brand, some in groups.items():
             columns = [list(column) for column in zip(*some, strict=True)]
-            bounds = (
-                [bound(columns[list(self.keys).index("at")]) for bound in (min, max)]
-                if "at" in self.keys
-                else []
-            )
-            brands = [brand] if schema.is_distributed else []
+            if "at" in self.keys:
+                bounds = [bound(columns[list(self.keys).index("at")]) for bound in (min, max)]
+            else:
+                bounds = []
+            if schema.is_distributed:
+                brands = [brand]
+            else:
+                brands = []
             text = self._joined_text(with_brand=schema.is_distributed)
             found += yield from execute(text, *columns, *bounds, *brands)
         return found
@@ -153,8 +155,13 @@ def mask_payments(
         yield from _mask_callbacks(schema, where)
     yield from _mask_proposals(_references_of(ended))
     yield from _mask_reversals(_references_of(ended))
-    last = found[-1] if found else None
-    came_to = position if last is None else f"{last.order.created_at}/{last.reference}"
+    last = None
+    if found:
+        last = found[-1]
+    if last is None:
+        came_to = position
+    else:
+        came_to = f"{last.order.created_at}/{last.reference}"
     return RetentionStep(
         len(masked), came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found)
     )
@@ -387,12 +394,19 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
         receipt = _receipt_in(entry.content)
         if receipt is not None:
             yield from _mask_settled_claims(entry.provider, [receipt])
-    came_to = str(rows[-1][0]) if rows else position
+    if rows:
+        came_to = str(rows[-1][0])
+    else:
+        came_to = position
     return RetentionStep(changed, came_to, is_last=len(rows) < limit, has_skipped=has_skipped)
 
 
 def _receipt_in(content: str) -> str | None:
     """Return the receipt that an entry of the suspense book names."""
     members: Any = json.loads(content)
-    receipt = members.get("providerReference") if isinstance(members, dict) else None
-    return receipt if isinstance(receipt, str) else None
+    receipt = None
+    if isinstance(members, dict):
+        receipt = members.get("providerReference")
+    if isinstance(receipt, str):
+        return receipt
+    return None

@@ -140,7 +140,9 @@ def _counted(query: admin_types.CountQuery) -> Where:
     """Return the conditions for the counts that a query selects."""
     where = Where().and_("span = ?", query.span)
     where.and_("began_at >= ?", query.begin).and_("began_at < ?", query.end)
-    which = None if query.is_simulated is None else int(query.is_simulated)
+    which = None
+    if query.is_simulated is not None:
+        which = int(query.is_simulated)
     where.and_("is_simulated = ?", which)
     if query.only is not None:
         dimension, value = query.only

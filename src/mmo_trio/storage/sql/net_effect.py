@@ -276,4 +276,6 @@ def latency_class(latency: Span) -> int:
     """Return the upper bound in seconds of the class that a latency falls into; 0 beyond the
     last."""
     index = bisect_left(LATENCY_BOUNDS_S, latency / SECOND)
-    return LATENCY_BOUNDS_S[index] if index < len(LATENCY_BOUNDS_S) else 0
+    if index < len(LATENCY_BOUNDS_S):
+        return LATENCY_BOUNDS_S[index]
+    return 0

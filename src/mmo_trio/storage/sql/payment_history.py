@@ -55,7 +55,10 @@ def callbacks(
     The responses' bodies come only with the callbacks of one transaction: each may be a megabyte
     (K4)."""
     where = Where().and_("brand = ?", brand).and_("gateway_reference = ?", gateway_reference)
-    body = "" if gateway_reference is None else f", {_BODY}"
+    if gateway_reference is None:
+        body = ""
+    else:
+        body = f", {_BODY}"
     rows = yield from execute(
         f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail{body}"
         f" FROM callbacks {where} ORDER BY id DESC LIMIT ?",
@@ -189,7 +192,9 @@ def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
         " ON CONFLICT DO NOTHING RETURNING id",
         *values_of(proposal)[1:],
     )
-    return int(rows[0][0]) if rows else None
+    if rows:
+        return int(rows[0][0])
+    return None
 
 
 def proposals(

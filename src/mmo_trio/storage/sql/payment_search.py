@@ -208,7 +208,9 @@ def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
             return _newest_page(found, payment_filter.limit, upwards=upwards)
         at, scanned_count = Position(*rows[-1][:2]), scanned_count + len(rows)
     page = _newest_page(found, payment_filter.limit, upwards=upwards)
-    return page if page.next_position is not None else PaymentPage(page.transactions, at)
+    if page.next_position is not None:
+        return page
+    return PaymentPage(page.transactions, at)
 
 
 def _list_needing_person(

@@ -116,7 +116,9 @@ def _take_lease(schema: SqlSchema, holder: str, duration: Span) -> SqlQuery[bool
 def _state(what: str) -> SqlQuery[str]:
     """Return what was saved under this name; "" when nothing was."""
     rows = yield from execute("SELECT position FROM retention_state WHERE what = ?", what)
-    return str(rows[0][0]) if rows else ""
+    if rows:
+        return str(rows[0][0])
+    return ""
 
 
 def _save_state(what: str, position: str) -> SqlQuery[None]:

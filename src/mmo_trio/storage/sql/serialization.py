@@ -212,13 +212,17 @@ def _msisdn_key(order: model.Order) -> str | None:
 def _reconciliation_reference_key(order: model.Order) -> str | None:
     """Return the reconciliation reference, unless it is the merchantReference (C7)."""
     named = order.reconciliation_reference
-    return None if named is None or named == order.merchant_reference else _to_storable(named)
+    if named is None or named == order.merchant_reference:
+        return None
+    return _to_storable(named)
 
 
 def provider_receipt_key(progress: model.Progress) -> str | None:
     """Return the provider's own reference, once it is known."""
     named = progress.provider_reference
-    return None if named is None else _to_storable(named)
+    if named is None:
+        return None
+    return _to_storable(named)
 
 
 def _to_storable(text: str) -> str:
@@ -347,11 +351,15 @@ def serialize_progress(progress: model.Progress) -> bytes:
 
 
 def _text(value: str | None) -> str:
-    return "null" if value is None else _json_string(value)
+    if value is None:
+        return "null"
+    return _json_string(value)
 
 
 def _number(value: int | None) -> str:
-    return "null" if value is None else str(value)
+    if value is None:
+        return "null"
+    return str(value)
 
 
 def _refusal(refusal: model.Refusal | None) -> str:
@@ -387,7 +395,9 @@ def _evidence(known: model.Evidence | None) -> str:
 
 
 def _money(amount: Money | None) -> str:
-    return "null" if amount is None else f"[{amount.minor},{_json_string(amount.currency)}]"
+    if amount is None:
+        return "null"
+    return f"[{amount.minor},{_json_string(amount.currency)}]"
 
 
 def parse_transaction(order: bytes, progress: bytes) -> Transaction:
@@ -480,7 +490,9 @@ def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
 
 
 def _parse_refusal(row: list[Any] | None) -> model.Refusal | None:
-    return None if row is None else model.Refusal(ErrorCode(row[0]), *row[1:])
+    if row is None:
+        return None
+    return model.Refusal(ErrorCode(row[0]), *row[1:])
 
 
 def _parse_payer_action(row: list[Any] | None) -> PayerAction | None:
@@ -502,7 +514,9 @@ def _parse_evidence(row: list[Any] | None) -> model.Evidence | None:
 
 
 def _parse_money(row: list[Any] | None) -> Money | None:
-    return None if row is None else Money(row[0], row[1])
+    if row is None:
+        return None
+    return Money(row[0], row[1])
 
 
 def serialize_claim(claim: DepositClaim) -> bytes:
@@ -587,11 +601,9 @@ _MEMORY_LEVEL = 4
 def serialize_object(transaction: Transaction) -> bytes:
     """Return the object of a transaction that has ended as its row, and an empty one while it is
     pending (T4)."""
-    return (
-        compress_object(transaction_object(transaction))
-        if transaction.progress.stage.is_terminal
-        else b""
-    )
+    if transaction.progress.stage.is_terminal:
+        return compress_object(transaction_object(transaction))
+    return b""
 
 
 def compress_object(rendered: bytes) -> bytes:

@@ -69,7 +69,9 @@ def select_newest(
 def select_one(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[T | None]:
     """Return the parsed row of one statement that finds at most one."""
     rows = yield from execute(text, *values)
-    return parse(rows[0]) if rows else None
+    if rows:
+        return parse(rows[0])
+    return None
 
 
 def values_of(record: AttrsInstance) -> list[Any]:
@@ -134,4 +136,6 @@ class Where:
         return self
 
     def __str__(self) -> str:
-        return f"WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+        if self.conditions:
+            return f"WHERE {' AND '.join(self.conditions)}"
+        return ""

@@ -193,7 +193,9 @@ class Store(ABC):
         from when on, which is now at first; None while the last listing began less than this
         interval ago. Times are the gateway's own."""
         rows = await self._run_write(lambda: execute(_BEGIN_LISTING, provider, now, now, interval))
-        return Instant(rows[0][0]) if rows else None
+        if rows:
+            return Instant(rows[0][0])
+        return None
 
     async def save_listed(self, provider: str, until: Instant) -> None:
         """Save that all was listed that was paid before this time: the next listing begins with it,
@@ -210,7 +212,9 @@ class Store(ABC):
     async def look_up(self, query: AnyLookUp) -> bytes | None:
         """Return the transaction object, or None (L1, L2)."""
         row = await self._look_up_coalescer(query)
-        return None if row is None else serialization.object_of_row(row)
+        if row is None:
+            return None
+        return serialization.object_of_row(row)
 
     async def list_records(self, query: ListRecords) -> Records:
         """Return a page of transaction objects (R1 to R7)."""
@@ -264,7 +268,9 @@ class Store(ABC):
         """Return the claim of a deposit with this receipt, open or settled."""
         statement = "SELECT claim FROM deposit_claims WHERE provider = ? AND receipt = ?"
         found = await self._fetch(_parse_claims, statement, provider, receipt)
-        return found[0] if found else None
+        if found:
+            return found[0]
+        return None
 
     async def deposit_of(self, provider: str, receipt: str) -> str | None:
         """Return the gatewayReference of the deposit that was booked with this receipt."""
@@ -445,7 +451,9 @@ def _release_held(schema: SqlSchema, now: Instant) -> SqlQuery[None]:
 
 
 def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
-    return serialization.parse_transaction(*rows[0]) if len(rows) == 1 else None
+    if len(rows) == 1:
+        return serialization.parse_transaction(*rows[0])
+    return None
 
 
 def _parse_transactions(rows: Sequence[Row]) -> Sequence[Transaction]:
@@ -469,7 +477,9 @@ def _parse_reversals(rows: Sequence[Row]) -> Sequence[Reversal]:
 
 
 def _parse_key_owner(rows: Sequence[Row]) -> KeyOwner | None:
-    return KeyOwner(serialization.parse_brand(rows[0][0]), str(rows[0][1])) if rows else None
+    if rows:
+        return KeyOwner(serialization.parse_brand(rows[0][0]), str(rows[0][1]))
+    return None
 
 
 @define(eq=False)
@@ -541,4 +551,6 @@ class Coalescer(Generic[QueryT, ResultT]):
 
 def _copy_error(error: Exception) -> Exception:
     """Return an exception for each task that raises it, as each adds its own traceback."""
-    return StoreUnavailable(str(error)) if isinstance(error, StoreUnavailable) else error
+    if isinstance(error, StoreUnavailable):
+        return StoreUnavailable(str(error))
+    return error

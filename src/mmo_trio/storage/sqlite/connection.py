@@ -236,7 +236,10 @@ class CallThreads:
             await refuse_closed()
         await self._take_place(turn_within_s)
 
-        path = self._idle_paths.pop() if self._idle_paths else _ReturnPath()
+        if self._idle_paths:
+            path = self._idle_paths.pop()
+        else:
+            path = _ReturnPath()
         token = trio.lowlevel.current_trio_token()
         placed = _PlacedCall(call, path, partial(self._leave_place_from_thread, token))
         self._calls.put(placed)

@@ -128,7 +128,10 @@ def require_space(path: Path) -> None:
     """Raise StoreUnavailable when the disk is nearly full. Does not see a limit of the user or
     process."""
     found = os.statvfs(path)
-    free_blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+    if os.geteuid() == 0:
+        free_blocks = found.f_bfree
+    else:
+        free_blocks = found.f_bavail
     free_bytes = free_blocks * found.f_frsize
     if found.f_blocks and free_bytes < FREE_BYTES_MIN:
         raise StoreUnavailable(
@@ -195,7 +198,10 @@ class OpenFiles:
 
     def _log_identities(self) -> Sequence[FileIdentity | None]:
         found = [_stat(path) for path in self._log_paths]
-        self.log_bytes = 0 if found[0] is None else found[0].st_size
+        if found[0] is None:
+            self.log_bytes = 0
+        else:
+            self.log_bytes = found[0].st_size
         return [None if status is None else (status.st_dev, status.st_ino) for status in found]
 
     @property
@@ -209,7 +215,9 @@ class OpenFiles:
 
 def _identity(path: str) -> FileIdentity | None:
     found = _stat(path)
-    return None if found is None else (found.st_dev, found.st_ino)
+    if found is None:
+        return None
+    return (found.st_dev, found.st_ino)
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -169,9 +169,10 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
     for order, progress in _run_for_rows(connection, _SELECT_TRANSACTIONS, unread):
         transaction = serialization.parse_transaction(order, progress)
         ledger.transactions[transaction.reference] = transaction
-    ledger.prefetched = (
-        reads if wanted == reads.transactions else evolve(reads, transactions=wanted)
-    )
+    if wanted == reads.transactions:
+        ledger.prefetched = reads
+    else:
+        ledger.prefetched = evolve(reads, transactions=wanted)
     return ledger
 
 
@@ -412,7 +413,9 @@ def next_wake(connection: sqlite3.Connection, after: Instant) -> Instant | None:
     row = connection.execute(
         "SELECT min(wake_at) FROM transactions WHERE wake_at > ?", (after,)
     ).fetchone()
-    return None if row[0] is None else Instant(int(row[0]))
+    if row[0] is None:
+        return None
+    return Instant(int(row[0]))
 
 
 def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:

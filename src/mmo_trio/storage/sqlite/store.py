@@ -291,7 +291,10 @@ class SqliteStore(Store):
             try:
                 connection.execute("BEGIN")  # One snapshot, while the gateway may go on writing.
                 pages = [row[0] for row in connection.execute("PRAGMA integrity_check")]
-                found = [] if pages == ["ok"] else [f"SQLite finds: {page}" for page in pages]
+                if pages == ["ok"]:
+                    found = []
+                else:
+                    found = [f"SQLite finds: {page}" for page in pages]
                 run = partial(run_statement, connection)
                 try:
                     return [*found, *run_query(integrity_errors(self._schema), run)]
@@ -342,7 +345,9 @@ def _first_date(batch: NetEffect) -> Instant:
     if batch.redated:
         return Instant(0)
     first = next(iter(batch.created.values()), None)
-    return LAST_INSTANT if first is None else first.order.created_at
+    if first is None:
+        return LAST_INSTANT
+    return first.order.created_at
 
 
 def _parse_serving(rows: Sequence[Row]) -> Sequence[ServingProcess]:

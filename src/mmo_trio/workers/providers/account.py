@@ -84,11 +84,15 @@ class WebhookEndpoint:
     @guard.default
     def _find_guard(self) -> AuthenticatesNotifications | None:
         provider = self.provider
-        return provider if isinstance(provider, AuthenticatesNotifications) else None
+        if isinstance(provider, AuthenticatesNotifications):
+            return provider
+        return None
 
     @finder.default
     def _find_finder(self) -> LocksCredentials | None:
-        return self.provider if isinstance(self.provider, LocksCredentials) else None
+        if isinstance(self.provider, LocksCredentials):
+            return self.provider
+        return None
 
 
 @define(eq=False)
@@ -162,8 +166,14 @@ class ProviderAccount:
 
     def __attrs_post_init__(self) -> None:
         provider = self.provider
-        self._signer = provider if isinstance(provider, SignsIn) else None
-        self._judge = provider if isinstance(provider, JudgesAnswers) else None
+        if isinstance(provider, SignsIn):
+            self._signer = provider
+        else:
+            self._signer = None
+        if isinstance(provider, JudgesAnswers):
+            self._judge = provider
+        else:
+            self._judge = None
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
@@ -173,7 +183,9 @@ class ProviderAccount:
         the answer says about our account is learnt first.
         """
         answer = await self._exchange(request, self._submissions)
-        finding = None if self._judge is None else self._judge.judge_answer(request, answer)
+        finding = None
+        if self._judge is not None:
+            finding = self._judge.judge_answer(request, answer)
         if finding is not None:
             await self.learn(finding)
         return answer
@@ -188,7 +200,9 @@ class ProviderAccount:
 
     async def _exchange(self, request: HttpRequest, lane: _Lane) -> HttpResponse:
         signer = self._signer
-        scope = None if signer is None else signer.scope_of(request)
+        scope = None
+        if signer is not None:
+            scope = signer.scope_of(request)
         if signer is None or scope is None:
             return await self._send_through_breaker(request, lane)
         token = await self._valid_token(signer, scope)

@@ -226,7 +226,9 @@ class AccountChecks:
         elif finding.state is AccountState.WARNED:
             log.warning("operator_account_warned")
         known = self._notes.get((finding.provider, finding.part))
-        before = None if known is None else read_finding_note(known)
+        before = None
+        if known is not None:
+            before = read_finding_note(known)
         if finding.state is AccountState.UNKNOWN and before is not None and self._holds_by(before):
             return
         if (latest := finding.after(before)) is before:
@@ -310,7 +312,10 @@ class AccountChecks:
         refused."""
         adapter = self.accounts[name].provider
         assert isinstance(adapter, ChecksAccount)
-        send = self.accounts[name].ask if is_asked_for else partial(self.ask, name)
+        if is_asked_for:
+            send = self.accounts[name].ask
+        else:
+            send = partial(self.ask, name)
         await self._learn_all(name, adapter.check_account(now=self.now()), send)
 
     async def _learn_all(self, name: str, check: AccountCheck, send: SendRequest) -> None:

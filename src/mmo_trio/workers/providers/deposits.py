@@ -113,7 +113,10 @@ class DepositClaimWorker:
         """Wake as many due claims as may be asked about, and return whether there may be more."""
         room = QUESTIONS_MAX - self._open_questions
         limit = room + len(self._postponed)
-        found = await self.store.due_claims(self.now().time, limit=limit) if room else ()
+        if room:
+            found = await self.store.due_claims(self.now().time, limit=limit)
+        else:
+            found = ()
         if room and len(found) < limit:  # All that are due were found.
             self._postponed.retain([(deposit.provider, deposit.receipt) for deposit in found])
         due = [
@@ -156,11 +159,9 @@ class DepositClaimWorker:
                 conversation = provider.verify_deposit(claim, now=self.now())
                 answer = await drive_async(conversation, self.exchange_for(claim.provider))
             if answer is not None:
-                owner = (
-                    None
-                    if claim.payment
-                    else await deposit_owner(self.store, deposits.claimed_deposit(claim))
-                )
+                owner = None
+                if not claim.payment:
+                    owner = await deposit_owner(self.store, deposits.claimed_deposit(claim))
                 await self.submit(deposits.answer_input(answer, claim, owner))
         except Exception as error:
             logger.error(
@@ -263,7 +264,9 @@ async def payment_named_by(
     if not deposits.may_be_reference_suffix(deposit):
         return None
     payment = await store.transaction_by_suffix(deposit.bill_reference.upper())
-    return payment if payment is not None and payment.order.provider == provider.name else None
+    if payment is not None and payment.order.provider == provider.name:
+        return payment
+    return None
 
 
 async def deposit_owner(store: Store, deposit: DepositReport) -> deposits.DepositOwner | None:

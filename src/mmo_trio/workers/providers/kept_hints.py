@@ -111,7 +111,10 @@ class HintFile:
 
     def _write(self, content: bytes, *, anew: bool) -> None:
         """Add the content to the file durably, or put it in the place of what is there."""
-        path = self.path.with_name(f".{self.path.name}.part") if anew else self.path
+        if anew:
+            path = self.path.with_name(f".{self.path.name}.part")
+        else:
+            path = self.path
         is_new = not path.exists()
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if anew else os.O_APPEND)
         descriptor = os.open(path, flags, FILE_MODE)
@@ -163,7 +166,9 @@ def parse_hint(line: bytes) -> ProviderHinted:
     row = json.loads(line)
     known, evidence = row["evidence"], None
     if known is not None:
-        amount = None if known["amount"] is None else Money(*known["amount"])
+        amount = None
+        if known["amount"] is not None:
+            amount = Money(*known["amount"])
         evidence = Evidence(known["receipt"], known["code"], amount, settles=known["settles"])
     return ProviderHinted(
         row["reference"],
@@ -183,4 +188,6 @@ def hint_file_of(database_url: str, data_directory: Path | None) -> Path | None:
     if scheme == "sqlite":
         database = Path(rest)
         return database.with_name(f"{database.name}.hints")
-    return None if data_directory is None else data_directory / "gateway.hints"
+    if data_directory is None:
+        return None
+    return data_directory / "gateway.hints"

@@ -156,7 +156,9 @@ class ReversalWorker:
         is_changed = self.worker.is_account_changed(payment.order)
         if operation is None or not isinstance(provider, ReversesPayments) or is_changed:
             no_offer = "No account that is configured takes reversals of this payment."
-            return about.failed(no_offer) if is_to_be_sent else about.cannot_tell()
+            if is_to_be_sent:
+                return about.failed(no_offer)
+            return about.cannot_tell()
         if (
             is_to_be_sent
             and not operation.can_be_partial
@@ -168,7 +170,10 @@ class ReversalWorker:
         if not is_to_be_sent and not operation.can_be_polled:
             return about.cannot_tell()
         begin = provider.reverse if is_to_be_sent else provider.poll_reversal
-        exchange = self.worker.exchange_for(name) if is_to_be_sent else self.worker.ask_for(name)
+        if is_to_be_sent:
+            exchange = self.worker.exchange_for(name)
+        else:
+            exchange = self.worker.ask_for(name)
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report: reversals.ReversalReport
         try:

@@ -52,7 +52,9 @@ class SharedTokens:
                         _owner(next(sign_in)), b64decode(note.content)
                     )
                     step = resume(sign_in, HttpResponse(200, (), answer))
-                    return step.result if isinstance(step, Finished) else None
+                    if isinstance(step, Finished):
+                        return step.result
+                    return None
         except (SealError, SignInFailed):
             pass
         except Exception as error:

@@ -69,12 +69,16 @@ class UnansweredPolls:
             known.attempts += 1
             known.pause_s = min(2 * known.pause_s, PAUSE_MAX_S)
 
-        return None if elapsed(intent.since, now) >= GIVEN_UP_AFTER else known.pause_s
+        if elapsed(intent.since, now) >= GIVEN_UP_AFTER:
+            return None
+        return known.pause_s
 
     def attempts(self, reference: str) -> int:
         """Return how many questions about this payment had no answer."""
         known = self._by_reference.get(reference)
-        return 0 if known is None else known.attempts
+        if known is None:
+            return 0
+        return known.attempts
 
     def discard(self, reference: str) -> None:
         """Forget the question, as it is answered or given up."""

@@ -170,7 +170,9 @@ class EndedPolls:
             return 0.0
         is_first = reference not in self.waiting
         self.waiting[reference] = work
-        return self._polled_at[reference] + ENDED_POLL_INTERVAL_S - now if is_first else -1.0
+        if is_first:
+            return self._polled_at[reference] + ENDED_POLL_INTERVAL_S - now
+        return -1.0
 
 
 async def _try_none(*_: object) -> bool:
@@ -472,11 +474,10 @@ class ProviderWorker:
             never_received or self._hold(work) is not None
         )
         if must_wait and self._timers:
-            wait_s = (
-                _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
-                if never_received
-                else 0.0
-            )
+            if never_received:
+                wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
+            else:
+                wait_s = 0.0
             self._postponed[reference] = work
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
         else:
@@ -592,11 +593,9 @@ class ProviderWorker:
             return inputs.WithheldReason.PROVIDER_CLOSED
         if self.is_account_changed(order):
             return inputs.WithheldReason.ACCOUNT_CHANGED
-        return (
-            inputs.WithheldReason.TOO_LATE
-            if self.now().time >= resubmission_ends_at(order)
-            else None
-        )
+        if self.now().time >= resubmission_ends_at(order):
+            return inputs.WithheldReason.TOO_LATE
+        return None
 
     def _hold(self, work: WorkItem) -> trio.Event | None:
         """Return what holds back this submission; None where nothing does, it is the one that is

@@ -12,13 +12,11 @@ def _arabic_plural(count: int) -> PluralCategory:
     if count < 3:
         return (PluralCategory.ZERO, PluralCategory.ONE, PluralCategory.TWO)[count]
     rest = count % 100
-    return (
-        PluralCategory.FEW
-        if 3 <= rest <= 10
-        else PluralCategory.MANY
-        if rest > 10
-        else PluralCategory.OTHER
-    )
+    if 3 <= rest <= 10:
+        return PluralCategory.FEW
+    if rest > 10:
+        return PluralCategory.MANY
+    return PluralCategory.OTHER
 
 
 ARABIC = PageTexts(

@@ -9,7 +9,9 @@ from mmo_trio.pages.payment.languages.texts import PageTexts, PluralCategory
 
 def _zero_and_one(count: int) -> PluralCategory:
     """Follow CLDR's rule of French below a million."""
-    return PluralCategory.ONE if count in (0, 1) else PluralCategory.OTHER
+    if count in (0, 1):
+        return PluralCategory.ONE
+    return PluralCategory.OTHER
 
 
 FRENCH = PageTexts(

@@ -34,7 +34,9 @@ PluralRule = Callable[[int], PluralCategory]
 
 def one_or_other(count: int) -> PluralCategory:
     """Follow CLDR's rule of English, Swahili and European Portuguese."""
-    return PluralCategory.ONE if count == 1 else PluralCategory.OTHER
+    if count == 1:
+        return PluralCategory.ONE
+    return PluralCategory.OTHER
 
 
 @frozen
