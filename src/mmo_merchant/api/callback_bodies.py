@@ -76,11 +76,13 @@ def verify_key(headers: HasItems, keys: Sequence[str]) -> None:
     Raises WrongKey, and ValueError when there is no key to compare with."""
     if not keys or not all(keys):
         raise ValueError("Name at least one API key, and no empty one.")
+
     received = [value for name, value in headers.items() if name.lower() == "x-api-key"]
     if len(received) == 1:
         text = received[0]
     else:
         text = ""
+
     matches = [hmac.compare_digest(text.encode(errors="replace"), key.encode()) for key in keys]
     if not any(matches):
         raise WrongKey("X-API-KEY is none of our keys.")
@@ -95,15 +97,19 @@ def read_callback(headers: HasItems, body: bytes, keys: Sequence[str]) -> Callba
     verify_key(headers, keys)
     if len(body) > CALLBACK_BYTES_MAX:
         raise UnreadableCallback(f"The body has more than {CALLBACK_BYTES_MAX} bytes.")
+
     try:
         members = read_object(body)
         if "status" not in members and "qrImage" in members:
             return _read_qr_delivery(members)
+
         transaction = transaction_from(members)
     except UnreadableBody as error:
         raise UnreadableCallback(str(error)) from None
+
     if not transaction.has_ended:
         raise UnreadableCallback("A pending payment has no result.")
+
     return transaction
 
 

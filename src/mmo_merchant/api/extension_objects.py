@@ -223,6 +223,7 @@ def _read_limits(members: JsonObject) -> CurrencyLimits:
     decimals = members.get("decimals")
     if not isinstance(decimals, JsonNumber) or decimals.text not in ("0", "1", "2", "3", "4"):
         raise UnreadableBody("decimals is no number of decimals.")
+
     daily = checked_object(members.get("daily"), "daily")
     return CurrencyLimits(
         decimals=int(decimals.text),

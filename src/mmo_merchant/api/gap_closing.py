@@ -179,16 +179,21 @@ def next_step(
     list_at = _due(progress.list_at, now, rules.list_every)
     if list_at <= now and progress.through < now:
         return _list_step(access, progress, rules, now)
+
     ask_at = None
     if watched is not None:
         ask_at = _due(watched.ask_at, now, POLL_INTERVAL_MAX)
+
     if watched is not None and ask_at is not None and ask_at <= now:
         asked = evolve(watched, ask_at=now + POLL_INTERVAL)
         return LookUpStep(look_up_request(access, watched.gateway_reference), watched, asked)
+
     if list_at <= now:
         list_at = now + POLL_INTERVAL
+
     if ask_at is None:
         return list_at
+
     return min(list_at, ask_at)
 
 
@@ -212,7 +217,9 @@ def _list_step(
         else:
             end = now
             after = max(settled, progress.through)
+
         progress = evolve(progress, window_end=end, through_after=after, page=None)
+
     assert progress.window_end is not None
     window = RecordsWindow(
         begin=progress.through, end=progress.window_end, page_size=rules.page_size
@@ -221,6 +228,7 @@ def _list_step(
         request = records_request(access, window)
     else:
         request = page_request(access, progress.page)
+
     stored = evolve(progress, list_at=now + POLL_INTERVAL, version=progress.version + 1)
     return ListStep(request, stored)
 
@@ -229,6 +237,7 @@ def learn(step: GapStep, answer: Answer, *, rules: GapRules, now: datetime) -> L
     """Return what follows from the answer, which arrived now."""
     if isinstance(step, LookUpStep):
         return _learn_from_look_up(step, answer, now=now)
+
     progress = evolve(step.progress, version=step.progress.version + 1)
     try:
         return _learn_from_page(
@@ -254,6 +263,7 @@ def _learn_from_page(
     after = progress.through_after
     if gateway_time is not None:
         after = max(progress.through, min(after, gateway_time - rules.overlap))
+
     if page.next is not None:
         progress = evolve(progress, page=page.next, through_after=after, list_at=now)
     else:
@@ -263,6 +273,7 @@ def _learn_from_page(
             list_at=now if is_behind else now + rules.list_every,
             version=progress.version,
         )
+
     return Learned(
         progress=progress,
         results=[transaction for transaction in page.transactions if transaction.has_ended],
@@ -303,14 +314,18 @@ def _gateway_time(answer: Answer) -> datetime | None:
     value = None
     if isinstance(answer, HttpResponse):
         value = answer.value(b"date")
+
     match = None
     if value is not None:
         match = _HTTP_DATE.fullmatch(value)
+
     if match is None:
         return None
+
     day, month, year, hour, minute, second = (group.decode() for group in match.groups())
     if month not in _MONTHS:
         return None
+
     try:
         date = (int(year), _MONTHS.index(month) + 1, int(day))
         return datetime(*date, int(hour), int(minute), int(second), tzinfo=UTC)

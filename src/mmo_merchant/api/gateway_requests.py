@@ -82,6 +82,7 @@ class ApiAccess:
                 "The gateway's address is a scheme and a host, such as https://gateway.example:"
                 " without user, path and query."
             )
+
         if not (self.uses_tls or self.allow_clear or _is_loopback(found["host"])):
             raise ValueError(
                 f"http://{found['host']} would carry the API key, with which anybody can pay out,"
@@ -285,6 +286,7 @@ def read_page(answer: Answer) -> TransactionPage:
         pages, data = checked_object(members.get("pages"), "pages"), members.get("data")
         if not isinstance(data, list):
             raise UnreadableBody("data is no array.")
+
         rows = tuple([transaction_from(checked_object(record, "A record")) for record in data])
         return TransactionPage(
             rows, read_optional_text(pages, "next"), read_optional_text(pages, "previous")
@@ -334,13 +336,16 @@ def _successful_body(
         raise GatewayUnavailable(f"There was no answer: {answer.detail}")
     if answer.status == 200:
         return answer.body
+
     problem = _read_problem(answer)
     if problem is None:
         raise GatewayUnavailable(
             f"The answer was HTTP {answer.status}, without a problem document."
         )
+
     if problem.status >= 500 or problem.status in (408, 429):
         raise GatewayUnavailable(f"{problem.status} {problem.cause}: {problem.detail}", problem)
+
     raise rejections.get((problem.status, problem.error_code), ApiRejection)(problem)
 
 
@@ -356,11 +361,13 @@ def _read_problem(response: HttpResponse) -> ApiProblem | None:
             errors = [checked_object(fault, "An error") for fault in faults]
         else:
             errors = []
+
         fields = tuple(
             FieldError(read_text(error, "field"), read_text(error, "detail")) for error in errors
         )
     except UnreadableBody:
         return None
+
     retry_after = (response.value(b"retry-after") or b"").decode("latin-1")
     has_delay = retry_after.isdecimal() and len(retry_after) <= RETRY_AFTER_DIGITS_MAX
     return ApiProblem(

@@ -105,11 +105,13 @@ def create_or_get(
         except GatewayUnavailable as error:
             was_unclear = was_unclear or not (looks_up or _has_stored_nothing(error))
             looks_up, failure = True, error
+
         delay_s = next(pauses, None)
         if delay_s is None and (was_unclear or is_used):
             raise OutcomeUnclear(payment.merchant_reference, str(failure)) from failure
         if delay_s is None:
             raise failure
+
         pause_s = max(delay_s, _advised_pause_s(failure))
 
 
@@ -144,8 +146,10 @@ def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPaym
         "+"
     ) != payment.payee.msisdn.lstrip("+"):
         differences += ("payee",)
+
     if differences:
         raise ReferenceMismatch(found.gateway_reference, found.status, differences)
+
     return StartedPayment(
         gateway_reference=found.gateway_reference,
         merchant_reference=payment.merchant_reference,

@@ -124,13 +124,16 @@ def _members(payment: NewPayment) -> Iterator[tuple[str, str]]:
             pass
         case _:
             assert_never(payment)
+
     yield "country", json.dumps(payment.country)
     yield "resultUrl", json.dumps(payment.result_url)
     if isinstance(payment, QrPayIn):
         yield "displayQrUrl", json.dumps(payment.display_qr_url)
+
     if isinstance(payment, WebPayIn):
         yield "successRedirectUrl", json.dumps(payment.success_redirect_url)
         yield "errorRedirectUrl", json.dumps(payment.error_redirect_url)
+
     yield "merchantReference", json.dumps(payment.merchant_reference)
     yield "reconciliationReference", json.dumps(payment.reconciliation_reference)
     if payment.labels is not None:

@@ -64,6 +64,7 @@ def take_result(
         if connection is None:
             return False
         handle(result, connection)
+
     return True
 
 
@@ -85,10 +86,12 @@ def receive_callback(
         received = read_callback(headers, body, keys)
     except CallbackRejected as error:
         return error.status
+
     match received:
         case QrDelivery():
             if on_qr_code is not None:
                 on_qr_code(received)
         case TransactionObject():
             take_result(inbox, received, handle)
+
     return 204

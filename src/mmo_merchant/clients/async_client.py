@@ -172,6 +172,7 @@ class AsyncMerchantClient:
             return no_answer(error)
         except TimeoutError:
             return NoAnswer(f"nothing came within {self._timeout_s:g} s")
+
         return from_httpx(response)
 
     async def _drive(self, exchange: Exchange[T]) -> T:

@@ -65,19 +65,24 @@ async def check_endpoint(
     for situation, payments in situations:
         if situation.needs_tls and endpoint.target.scheme == "http":
             continue
+
         script = situation.write(payments)
         played.append((situation, script, await play(endpoint, script)))
         if len(played) == 1 and isinstance(played[0][2][0][0], NoEndpointAnswer):
             break
+
     if probe is not None:
         await anyio.sleep(settle_s)  # So that a second effect of a repeat shows, too.
+
     deadline = anyio.current_time() + settle_s
     verdicts = {}
     for situation, script, observed in played:
         handled = None
         if probe is not None:
             handled = await _handled(probe, script.handled, deadline)
+
         verdicts[situation.name] = judge(situation, script, observed, handled)
+
     return [verdicts.get(situation.name) or _not_played(situation) for situation, _ in situations]
 
 
@@ -123,6 +128,7 @@ async def _handled(
             if not is_awaited or anyio.current_time() >= deadline:
                 break
             await anyio.sleep(ASK_AGAIN_S)
+
     return found
 
 
@@ -165,6 +171,7 @@ async def _ask_url(endpoint: PlayedEndpoint, url: str, reference: str) -> str:
         )
     except EndpointUnavailable as error:
         raise ProbeError(f"There was no answer: {error}.") from None
+
     match status:
         case 200:
             return body.decode(errors="replace")

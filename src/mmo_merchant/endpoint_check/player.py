@@ -115,6 +115,7 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
     context.load_default_certs()
     if ca_file is not None:
         context.load_verify_locations(ca_file)
+
     return context
 
 
@@ -125,13 +126,17 @@ async def play(endpoint: PlayedEndpoint, script: Script) -> list[list[Observatio
         if script.connection is ConnectionUse.WITH_SILENT:
             for _ in range(SILENT_CONNECTIONS):
                 await _open_silent(endpoint, stack)
+
         kept = None
         if script.connection is ConnectionUse.KEPT:
             kept = _KeptConnection()
+
         for requests in script.rounds:
             observed.append(await _play_round(endpoint, requests, kept))
+
         if kept is not None:
             await kept.close()
+
     return observed
 
 
@@ -154,6 +159,7 @@ async def _play_round(
     async with anyio.create_task_group() as tasks:
         for number, request in enumerate(requests):
             tasks.start_soon(send, number, request)
+
     return [observed[number] for number in range(len(requests))]
 
 
@@ -189,6 +195,7 @@ async def _observe(
                 )
         except _FAILURES as error:
             return NoEndpointAnswer(_failure_reason(error))
+
     return NoEndpointAnswer(f"none came within {endpoint.deadline_s:g} s")
 
 
@@ -221,6 +228,7 @@ async def _connect(endpoint: PlayedEndpoint, tls: TlsVersion | None) -> ByteStre
     tcp = await anyio.connect_tcp(target.host, target.port)
     if target.scheme == "http":
         return tcp
+
     try:
         return await TLSStream.wrap(
             tcp, hostname=target.host, ssl_context=context, standard_compatible=False
@@ -249,8 +257,10 @@ async def _send(
             if number:
                 await anyio.sleep(endpoint.pause_s)
             await stream.send(piece)
+
         if request.pace is SendingPace.BROKEN_OFF:
             return NoEndpointAnswer("the request was broken off")
+
         head = await _receive_head(stream)
         duration_s, deadline, scope.deadline = (
             anyio.current_time() - started,
@@ -260,6 +270,7 @@ async def _send(
         body = bytearray()
         with anyio.CancelScope(deadline=deadline), suppress(*_FAILURES):
             is_whole = await _receive_body(stream, head, body)
+
         is_kept = kept is not None and is_whole and _is_reusable(head)
         has_key = endpoint.key in head.raw or endpoint.key in body
         return EndpointAnswer(head.status, duration_s, has_key=has_key, is_whole=is_whole)
@@ -338,6 +349,7 @@ def _failure_reason(error: BaseException) -> str:
     cause = error.__cause__ or error
     if isinstance(cause, BaseExceptionGroup):  # One for each address that was tried.
         cause = cause.exceptions[0]
+
     match cause:
         case ssl.SSLCertVerificationError(verify_message=reason) if reason:
             return (

@@ -66,5 +66,6 @@ def write_junit(file: Path, verdicts: Sequence[Verdict], *, suite: str) -> None:
                 ).text = f"Ask yourself: {verdict.question}"
             case VerdictKind.PASSED:
                 pass
+
     ElementTree.indent(root)
     file.write_bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")

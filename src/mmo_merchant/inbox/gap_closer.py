@@ -68,15 +68,19 @@ class GapCloser(Generic[ConnectionT]):
         step = next_step(self._client.access, progress, watched, rules=rules, now=self._now())
         if isinstance(step, datetime):
             return max(0.0, (step - self._now()).total_seconds())
+
         if isinstance(step, LookUpStep):
             is_ours = inbox.begin_look_up(step.watched, step.asked)
         else:
             is_ours = inbox.save_progress(step.progress)
+
         if not is_ours:
             return OTHER_PROGRAM_PAUSE_S
+
         learned = learn(step, self._client.send(step.request), rules=rules, now=self._now())
         if learned.fault is not None:
             log.warning("gap_request_failed", extra={"fault": str(learned.fault)})
+
         left = [*learned.watched, *self._hand_over(learned)]
         if learned.progress is not None:
             inbox.save_progress(learned.progress, watched=left)
@@ -84,6 +88,7 @@ class GapCloser(Generic[ConnectionT]):
             inbox.save_watched(
                 left, forgotten=[] if learned.forgotten is None else [learned.forgotten]
             )
+
         return 0.0
 
     def close_due(self) -> float:
@@ -131,4 +136,5 @@ class GapCloser(Generic[ConnectionT]):
                     "gap_result_not_handled", extra={"gateway_reference": result.gateway_reference}
                 )
                 left.append(watch(result, now=self._now()))
+
         return left

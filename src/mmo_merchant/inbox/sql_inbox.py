@@ -108,8 +108,10 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
         """Return the progress that was stored last; None when there is none."""
         with self._transaction() as connection:
             row = self._execute(connection, _LOAD).fetchone()
+
         if row is None:
             return None
+
         through, list_at, window_end, through_after, page, version = row
         return GapProgress(
             through=to_datetime(Instant(through)),
@@ -138,9 +140,12 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
                 changed = self._execute(connection, _FIRST, columns)
             else:
                 changed = self._execute(connection, _NEXT, (*columns, progress.version - 1))
+
             if changed.rowcount != 1:
                 return False
+
             self._watch(connection, watched)
+
         return True
 
     def begin_look_up(self, watched: WatchedPayment, asked: WatchedPayment) -> bool:
@@ -178,8 +183,10 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
             row = self._execute(
                 connection, _NEXT_WATCHED, (from_datetime(created_before),)
             ).fetchone()
+
         if row is None:
             return None
+
         reference, created_at, ask_at = row
         return WatchedPayment(
             gateway_reference=reference,

@@ -85,6 +85,7 @@ def _read_settings(context: click.Context, _: click.Parameter, path: Path | None
     """Take the options that are not given from a file."""
     if path is None:
         return
+
     try:
         settings = tomllib.loads(path.read_text("utf-8"))
         settings["columns"] = [
@@ -92,6 +93,7 @@ def _read_settings(context: click.Context, _: click.Parameter, path: Path | None
         ]
     except (ValueError, AttributeError) as error:
         raise click.UsageError(f"{path}: {error}.") from None
+
     allowed = sorted(
         {str(param.name) for param in context.command.params}
         - {"file", "settings", "key", "dry_run", "names", "status"}
@@ -100,6 +102,7 @@ def _read_settings(context: click.Context, _: click.Parameter, path: Path | None
         raise click.UsageError(
             f"{path} has {', '.join(sorted(unknown))}. It may have {', '.join(allowed)}."
         )
+
     context.default_map = settings
 
 
@@ -206,6 +209,7 @@ def pay_outs(
         raise click.UsageError("--names: give it with --dry-run, which sends nothing.")
     if options["names"] and not (gateway and key):
         raise click.UsageError(f"--names: the gateway is asked. {_NO_GATEWAY}")
+
     layout = _layout(options)
     delimiter = options["delimiter"]
     form = TableForm(
@@ -217,11 +221,14 @@ def pay_outs(
     found = read_lines(table, layout)
     for sentence in describe_faults(found.faults):
         click.echo(sentence)
+
     if found.faults or not isinstance(table, Table):
         raise NothingSent(f"Faults in the file: {len(found.faults)}. Nothing was sent.")
+
     lines = found.lines
     if found.totals:
         click.echo(f"{name_lines(found.totals).capitalize()} with a total: left out.")
+
     _report("in the file", [line.payment.amount for line in lines])
 
     path = file.with_name(f"{file.name}{SUFFIX}")
@@ -230,25 +237,32 @@ def pay_outs(
         raise click.UsageError(_NO_NAME)
     if not dry_run and not (gateway and key):
         raise click.UsageError(_NO_GATEWAY)
+
     if gateway and key:
         try:
             ApiAccess(gateway, key)
         except ValueError as fault:
             raise click.UsageError(f"--gateway: {fault}") from None
+
     if earlier is not None:
         _refuse_repeats(lines, earlier, layout)
+
     if earlier is not None and not status:
         known = {line.reference for line in earlier}
         recorded = _ask_gateway(lines, gateway, key, layout, options, is_dry=dry_run)
         recorded = [line for line in recorded if line.reference not in known]
         _tell(tell_paid(lines, recorded))
         _refuse_repeats(lines, [*earlier, *recorded], layout)
+
     if dry_run:
         if found.needs_name:
             click.echo(_NO_NAME)
+
         if options["names"]:
             _compare_names(lines, gateway, key, options)
+
         return
+
     try:
         with open_journal(path, gateway, lines, layout.name) as journal:
             if not status:
@@ -281,10 +295,12 @@ def _layout(options: dict[str, Any]) -> Layout:
         raise click.UsageError(
             f"--map: write FIELD=HEADING, with one of the fields {', '.join(REMEDIES)}."
         )
+
     result_url = options["result_url"]
     error = delivery_url_error(result_url, rules=EgressRules(allow_private=True))
     if error is not None:
         raise click.UsageError(f"--result-url: {error}")
+
     constants = {name: options[name] for name in CONSTANTS if options[name] is not None}
     return Layout(
         headings,
@@ -310,9 +326,11 @@ def _tell_earlier(
         own = list(read_journal(path))
     else:
         own = []
+
     _tell(tell_paid(lines, own))
     if own:
         return None
+
     earlier = read_journals(path.parent, gateway=gateway)
     _tell(tell_paid(lines, earlier))
     return earlier
@@ -326,6 +344,7 @@ def _refuse_repeats(
     _tell([*forbidden, *doubtful])
     if forbidden:
         raise NothingSent("Wait for the first try to end. Nothing was sent.")
+
     if doubtful and not layout.allows_repeats:
         raise NothingSent(
             "Somebody could be paid twice. Nothing was sent. The pay-roll of another month needs "
@@ -358,10 +377,12 @@ def _ask_gateway(
         async with client:
             if is_dry and (brand := await ask_methods(client)) is not None:
                 answers = judge_lines(lines, brand)
+
             if is_dry:
                 patience_s = 0.0
             else:
                 patience_s = options["patience_s"]
+
             recorded = await read_recorded(
                 client, layout.name, now=datetime.now(UTC), patience_s=patience_s
             )
@@ -373,17 +394,21 @@ def _ask_gateway(
         remark = str(error)
     except KeyboardInterrupt:
         remark = "It was interrupted."
+
     if remark and not is_dry:
         _report("not sent", [line.payment.amount for line in lines])
         raise LinesNotEnded(
             "Nothing was sent, as the gateway was not asked for earlier payments: run the same "
             f"command again. {remark}"
         )
+
     if remark:
         click.echo(f"The gateway could not be asked. {remark}")
+
     _tell([*describe_faults(answers.faults), *answers.remarks])
     if answers.faults:
         raise NothingSent(f"{len(answers.faults)} lines would fail. Nothing was sent.")
+
     return recorded
 
 
@@ -415,6 +440,7 @@ def _write(
     states = [journal.state(line) for line in lines]
     if any(state is None or state.phase in (Phase.SENT, Phase.ACCEPTED) for state in states):
         return
+
     write_failed(
         _failed_file(file),
         table.names,
@@ -464,11 +490,13 @@ def _pay(
         )
         for line_state in journal.states.values():
             run.on_record(line_state)
+
         try:
             anyio.run(run.run)
             remark = str(run.fault or "")
         except* OSError as errors:
             remark = f"The journal can't be written: {errors.exceptions[0]}."
+
     return remark
 
 
@@ -484,24 +512,30 @@ def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: 
         state, amount = journal.state(planned), planned.payment.amount
         if state is not None and state.final_amount:
             amount = to_money(Decimal(state.final_amount), amount.currency)
+
         amounts[state.status if state else None].append(amount)
+
     for status, some in amounts.items():
         _report("not sent" if status is None else status.value, some)
+
     if earlier := sum(state.is_earlier for state in journal.states.values()):
         click.echo(
             f"{earlier} of them were there before this journal began. Another pay-roll needs "
             "another --name."
         )
+
     taken = [state for state in journal.states.values() if state.phase is Phase.TAKEN]
     if amounts[None] or len(amounts[Status.PENDING]) > len(taken):
         raise LinesNotEnded(
             f"Not every line has ended: run the same command again. {remark}".rstrip()
         )
+
     if taken:
         raise LinesNotEnded(
             f"The references of {len(taken)} lines belong to other payments, which may have paid "
             "the same people. See the result file, and look at each before you pay anybody again."
         )
+
     unproved = [
         line.number
         for line in lines
@@ -515,5 +549,6 @@ def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: 
             "was paid; see the result file. Ask the gateway's staff about each before you pay "
             "anybody again." + (f" Other lines have failed. {mend}" if has_others else "")
         )
+
     if amounts[Status.FAILED]:
         raise click.ClickException(f"Some lines have failed. {mend}")

@@ -81,6 +81,7 @@ def read_journal(path: Path, *, gateway: str = "") -> Iterator[EarlierLine]:
         begun_at = datetime.fromisoformat(head["begun_at"])
         if gateway not in ("", head["gateway"]):
             return
+
         states = {
             entry["reference"]: entry for entry in map(_members, entries) if "reference" in entry
         }
@@ -136,6 +137,7 @@ def find_repeats(
     by_reference = dict[str, list[EarlierLine]]()
     for earlier_line in earlier:
         by_reference.setdefault(earlier_line.reference, []).append(earlier_line)
+
     forbidden, doubtful = _Sentences(), _Sentences()
     recent = datetime.now(UTC) - RECENT
     paid_lately = {line.payee: line for line in earlier if line.may_be_paid and line.at >= recent}
@@ -180,6 +182,7 @@ def find_repeats(
             journal = paid_lately[line.payee].journal
             what = f"about a number that lately got the same amount, or may have, by {journal}"
             doubtful.add(what, line)
+
     return forbidden.tell(), doubtful.tell()
 
 

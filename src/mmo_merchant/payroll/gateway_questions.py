@@ -80,12 +80,14 @@ def _line_faults(line: PayLine, methods: dict[str, MethodObject]) -> Iterator[Fa
     if payment.country != method.country:
         problem = f"is not that of {method.method}, which pays in {method.country}"
         yield Fault(line.number, "country", problem, "Correct the country, or the method.")
+
     limits = method.currencies.get(payment.amount.currency)
     if limits is None:
         problem = f"is none in which {method.method} pays"
         remedy = f"Write one of these: {', '.join(method.currencies)}."
         yield Fault(line.number, "currency", problem, remedy)
         return
+
     problem = _amount_problem(line, method, limits)
     if problem:
         yield Fault(line.number, "amount", problem, _LEAVE_OUT)
@@ -142,6 +144,7 @@ async def read_recorded(
                 raise
             await client.pause(RETRY_PAUSE_S)
             continue
+
         found += [_earlier_line(payment, name) for payment in page.transactions]
         cursor = page.next
         if cursor is None:

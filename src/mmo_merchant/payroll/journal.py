@@ -129,6 +129,7 @@ def changes(before: Sequence[tuple[int, str, str, str]], lines: Sequence[PayLine
     begun_with = [reference for _, reference, _, _ in before]
     if sorted(zip(begun_with, kept, strict=True)) == sorted(zip(references, present, strict=True)):
         return []  # The file was sorted, which changes no payment.
+
     for kind, begin, end, new_begin, new_end in SequenceMatcher(
         None, kept, present, autojunk=False
     ).get_opcodes():
@@ -141,8 +142,10 @@ def changes(before: Sequence[tuple[int, str, str, str]], lines: Sequence[PayLine
             else:
                 span = f"What is in lines {numbers[0]} to {numbers[-1]}"
             found.append(f"{span} is {_CHANGES[kind]}.")
+
     if not found:
         found.append("The references are not what they were: --name, or their column, has changed.")
+
     return found[:CHANGES_LISTED_MAX]
 
 
@@ -206,6 +209,7 @@ def open_journal(
             folder = os.open(path.parent, os.O_RDONLY)
             os.fsync(folder)  # A journal whose name is lost with the power would begin anew.
             os.close(folder)
+
         yield journal
     except BlockingIOError:
         raise JournalError("another program is paying this file. Wait for it.") from None
@@ -225,17 +229,20 @@ def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, Line
         raise JournalError(
             f"it is damaged ({error!r}). Restore it, and never begin anew."
         ) from None
+
     if differences:
         advice = (
             "Restore the file. Mend lines that have failed in its .failed.csv, and put what is new "
             "into a file of its own."
         )
         raise JournalError(f"the file has changed since it began. {' '.join(differences)} {advice}")
+
     if begun_for != gateway:
         raise JournalError(
             f"it was begun for the gateway {begun_for}, to which lines may have been sent. Use "
             f"that one."
         )
+
     return states
 
 
@@ -282,8 +289,10 @@ def write_failed(
         cells = [*line.cells, *([""] * (len(names) - len(line.cells)))]
         if reference_at is None:
             reference_at = len(names)
+
         cells[reference_at : reference_at + 1] = [next_try(line.payment.merchant_reference)]
         rows.append([*cells, state.error_code, state.message])
+
     _write_table(path, rows, delimiter=delimiter, encoding=encoding)
     return len(failed)
 
@@ -302,6 +311,7 @@ def _write_table(
     ) as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         writer.writerows([guard_cell(str(cell)) for cell in row] for row in rows)
+
     draft.replace(path)
 
 
@@ -311,6 +321,7 @@ def _row(line: PayLine, state: LineState) -> tuple[object, ...]:
         remark = _UNCLEAR
     else:
         remark = _EARLIER if state.is_earlier else ""
+
     asked = (
         line.number,
         line.payment.merchant_reference,

@@ -170,6 +170,7 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
     """Read a table with the columns of the layout, or tell why it is none. Raises OSError."""
     if not isinstance(table, Table):
         return PayRoll(faults=[_with_option(fault) for fault in table])
+
     found = PayRoll(faults=list(_heading_faults(table, layout)))
     if found.faults:
         return found
@@ -180,14 +181,17 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
         if isinstance(row, Fault):
             found.faults.append(row)
             continue
+
         if table.is_total(row, _KEYS):
             found.totals.append(row.line)
             found.faults += _total_faults(table, row, layout, above)
             continue
+
         for row_fault in _read_row(table, row, layout):
             if isinstance(row_fault, Fault):
                 found.faults.append(row_fault)
                 continue
+
             above.append(row_fault.payment.amount)
             repeats = list(_repeats(row_fault, table, row, layout, first))
             found.faults += repeats
@@ -198,6 +202,7 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
     if not found.lines and not found.faults:
         remedy = "Write one a line, below the headings."
         found.faults.append(Fault(1, "", "has no pay-out below it", remedy))
+
     return found
 
 
@@ -223,6 +228,7 @@ def _total_faults(
     currencies = {line.currency for line in above}
     if len(currencies) != 1:
         return
+
     currency = currencies.pop()
     try:
         cell = table.number(row, "amount")
@@ -231,6 +237,7 @@ def _total_faults(
             told = (layout.numbers or NumberFormat()).read(cell, currency)
     except CellFault:
         return
+
     if told is not None and told != _major(totals(above)[0]):
         remedy = "Correct the total or the lines, or remove the total."
         yield Fault(row.line, "amount", "is not the sum of the lines above", remedy)
@@ -255,6 +262,7 @@ def _repeats(
             REMEDIES[key] if key != "msisdn" else remedy,
         )
         return
+
     used = first.setdefault(("payee", line.payee), line.number)
     if used != line.number and not layout.allows_repeats:
         problem = f"pays the same number the same amount as line {used}"
@@ -294,6 +302,7 @@ def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Faul
                 cells[name] = table.text(row, name)
         except CellFault as fault:
             unread[name] = fault.problem
+
     if layout.numbers is not None and isinstance(table.cell(row, "amount"), str):
         try:
             cells["amount"] = _rewrite_amount(cells, layout.numbers)
@@ -323,6 +332,7 @@ def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Faul
     for name in REMEDIES:
         if name in problems:
             yield Fault(row.line, name, problems[name], REMEDIES[name])
+
     if problems or draft.party is None:
         return
 
@@ -380,6 +390,7 @@ def _plain_problems(cells: Mapping[str, str], found: Mapping[str, str]) -> dict[
             to_money(Decimal(amount), currency)
         except AmountError as error:
             problems["amount"] = str(error)
+
     if currency not in CURRENCIES:
         problems["currency"] = "is not known"
 
@@ -387,4 +398,5 @@ def _plain_problems(cells: Mapping[str, str], found: Mapping[str, str]) -> dict[
         problems["country"] = "is not known"
     elif "msisdn" not in found and not is_msisdn_of(country, cells["msisdn"]):
         problems["msisdn"] = f"is no mobile number of {country}"
+
     return problems

@@ -36,6 +36,7 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
         payment, believed = line.payment, believed_name(line)
         if payment.method in untold:
             continue
+
         asked = (payment.method, payment.payee.msisdn, believed)
         try:
             if asked not in answers:
@@ -52,9 +53,11 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
         except GatewayUnavailable as error:
             yield f"line {line.number}: no answer came. {error}"
             continue
+
         compared += 1
         differing += answers[asked].startswith(DIFFERS)
         yield f"line {line.number}: {answers[asked]}"
+
     yield f"{compared} lines asked about, {differing} with a difference. Nothing was sent."
 
 
@@ -86,6 +89,7 @@ def describe(told: PayeeObject, believed: str) -> str:
         in_file = f"{believed} in the file"
     else:
         in_file = "no name in the file"
+
     barred = " The account is barred: the pay-out would fail." if told.is_barred else ""
     match told.outcome:
         case "named":
@@ -122,12 +126,15 @@ def names_agree(one: str, other: str) -> bool:
     shorter, longer = sorted((_words(one), _words(other)), key=len)
     if len(shorter) < len(longer) and len(shorter) < 2:
         return False
+
     rest = list(longer)
     for word in shorter:
         fitting = next((word_ for word_ in rest if _fits(word, word_)), None)
         if fitting is None:
             return False
+
         rest.remove(fitting)
+
     return bool(shorter)
 
 

@@ -98,11 +98,13 @@ class PacedClient(AsyncMerchantClient):
             answer = await super().send(request)
             if isinstance(answer, HttpResponse):
                 break
+
         if isinstance(answer, HttpResponse) and answer.status == 429:
             retry_after = answer.value(b"retry-after") or b""
             self._pace.hold(
                 anyio.current_time(), float(retry_after) if retry_after.isdigit() else 1.0
             )
+
         return answer
 
     async def pause(self, pause_s: float) -> None:
@@ -162,6 +164,7 @@ class PaymentRun:
             ask_at = changed_at
         else:
             ask_at = changed_at + pause_s
+
         while True:
             self.fault = None
             await self._create_all()
@@ -169,6 +172,7 @@ class PaymentRun:
                 await self._ask_about(self._lines_in(Phase.ACCEPTED))
                 pause_s = min(pause_s * POLL_GROWTH, POLL_MAX_S)
                 ask_at = anyio.current_time() + pause_s
+
             now, phases = (
                 anyio.current_time(),
                 {key: state.phase for key, state in self.journal.states.items()},
@@ -176,6 +180,7 @@ class PaymentRun:
             if phases != known:
                 known, changed_at, pause_s = phases, now, self.poll_s
                 ask_at = min(ask_at, now + pause_s)
+
             unsent = self._lines_in(None, Phase.SENT)
             is_over = not unsent and not self._lines_in(Phase.ACCEPTED)
             if (
@@ -184,6 +189,7 @@ class PaymentRun:
                 or now - changed_at >= self.patience_s
             ):
                 return
+
             await self.sleep(max(0.0, min(ask_at - now, RETRY_PAUSE_S) if unsent else ask_at - now))
 
     def _lines_in(self, *phases: Phase | None) -> list[PayLine]:

@@ -155,19 +155,25 @@ class Reconciliation:
         if fee is not None:
             is_returned = line.is_fee and line.is_incoming is True
             self.fees[fee.currency] += -fee.minor if is_returned else fee.minor
+
         if line.is_fee:
             about = None
             if candidates:
                 about = candidates[0].record
+
             return _fee_differences(line, line.amount, about)
+
         if not candidates:
             if line.status is Status.SUCCESS and line.msisdn:
                 self._unpaired.append(line)
                 return []
+
             if line.status is Status.SUCCESS:
                 return [Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)]
+
             self.unsettled += 1
             return []
+
         self.matched += 1
         self.matched_simulated += _nearest(candidates, line).record.is_simulated
         if line.status is Status.SUCCESS and all(
@@ -176,18 +182,22 @@ class Reconciliation:
             number, record = _nearest(candidates, line)
             self._contradicted[number] = True
             return self._differences(record, line)
+
         free = [held for held in candidates if not self._settled[held.number]]
         if not free and line.status is Status.SUCCESS:
             return [Difference(DifferenceKind.DUPLICATE_LINE, candidates[0].record, line)]
+
         number, record = _nearest(free or candidates, line)
         if line.status is Status.FAILED and (back := self._sent_back(record)):
             for settled in (number, *(held.number for held in back)):
                 self._settled[settled] = True
             return []
+
         if line.status is Status.SUCCESS:
             self._settled[number] = True
         else:
             self._contradicted[number] = True
+
         return [
             *self._differences(record, line),
             *(_fee_differences(line, line.fee, record) if line.fee else ()),
@@ -209,9 +219,11 @@ class Reconciliation:
             if not alike or _is_other_direction(alike[0].record, line):
                 yield Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)
                 continue
+
             number, record = alike.popleft()
             paired.add(number)
             yield Difference(DifferenceKind.RECEIPT_DIFFERS, record, line)
+
         for number, record in missing:
             if number not in paired:
                 yield Difference(DifferenceKind.MISSING_IN_STATEMENT, record, None)
@@ -237,12 +249,15 @@ class Reconciliation:
                 return [
                     pair for pair in found if not _is_other_direction(pair.record, line)
                 ] or found
+
         short = line.reference or ""
         if len(short) != SHORT_REFERENCE_CHARACTERS:
             return []
+
         held = self._records.find_by_end(short.upper())
         if held is None:
             return []
+
         return [held]
 
     def _differences(self, record: RecordedPayment, line: StatementLine) -> list[Difference]:
@@ -255,6 +270,7 @@ class Reconciliation:
         found = list[Difference]()
         if _is_other_direction(record, line):
             found.append(Difference(DifferenceKind.DIRECTION_DIFFERS, record, line))
+
         currency, more = line.amount.currency, line.amount.minor - record.amount.minor
         if record.amount.currency != currency:
             found.append(Difference(DifferenceKind.CURRENCY_DIFFERS, record, line))
@@ -262,6 +278,7 @@ class Reconciliation:
             found.append(Difference(DifferenceKind.AMOUNT_DIFFERS, record, line))
         elif more:
             self.tolerated[currency] += more
+
         return found
 
     def _sent_back(self, record: RecordedPayment) -> list[Held]:
@@ -271,12 +288,14 @@ class Reconciliation:
             known = []
         else:
             known = self._records.find(record.gateway_reference)
+
         back = [
             held for held in known if held.record.reverses and held.record.status is Status.SUCCESS
         ]
         returned = sum(held.record.amount.minor for held in back)
         if returned == record.amount.minor:
             return back
+
         return []
 
 

@@ -73,6 +73,7 @@ def read_corrections(table: Table) -> Corrections:
             found.add(_read(table, row))
         except CellFault as fault:
             found.faults.append(fault.at(row.line))
+
     return found
 
 
@@ -81,10 +82,13 @@ def _read(table: Table, row: Row) -> Correction:
     reference = table.key(row, "gatewayReference") or table.key(row, "receipt")
     if kind not in _KINDS:
         raise CellFault("is not known", f"Write one of these: {', '.join(sorted(_KINDS))}.", "kind")
+
     if not by or not reason:
         field = "by" if not by else "reason"
         raise CellFault("is blank", "Write who has found out what.", field)
+
     if not reference:
         remedy = "Write that of the difference, or its receipt."
         raise CellFault("is blank", remedy, "gatewayReference")
+
     return Correction(row.line, kind, reference, by, reason)

@@ -99,6 +99,7 @@ class HeldRecords:
         known_names = [name for name in names if not self._by_name.add(name, number)]
         if record.gateway_reference not in known_names:
             return None
+
         payment = self._find_payment(record.gateway_reference)
         if payment == number:
             return None
@@ -143,6 +144,7 @@ class HeldRecords:
             for payment in self.payments():
                 reference = self._record(payment).gateway_reference
                 self._by_end.add(reference[-SHORT_REFERENCE_CHARACTERS:], payment)
+
         payments = [
             payment
             for payment in self._by_end.find(end)
@@ -150,6 +152,7 @@ class HeldRecords:
         ]
         if len(payments) == 1:
             return Held(payments[0], self.latest(payments[0]))
+
         return None
 
     def _record(self, number: int) -> RecordedPayment:
@@ -172,6 +175,7 @@ class HeldRecords:
         if alike not in self._alike_numbers:
             self._alike_numbers[alike] = len(self._alike)
             self._alike.append(alike)
+
         fee = record.fee
         return marshal.dumps(
             (

@@ -42,6 +42,7 @@ class KeyIndex:
         self._count += 1
         if self._count * 4 > len(self._entries) * 3:
             self._grow()
+
         return True
 
     def find(self, key: str) -> Sequence[int]:

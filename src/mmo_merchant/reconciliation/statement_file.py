@@ -190,15 +190,19 @@ class StatementReader:
                 name = _OUTGOING
             else:
                 name = column
+
             if isinstance(cell, Decimal):
                 is_signed = cell < 0
             else:
                 is_signed = cell[0] in "+-"
+
             names = conventions.signed if is_signed else conventions.unsigned
             if name in names or is_zero(cell) or self.table.is_total(row, KEYS):
                 continue
+
             if name == "fee" or not self._is_fee(row):
                 names.add(name)
+
         return conventions
 
     def _is_told_to_go_out(self, row: Row) -> bool:
@@ -237,6 +241,7 @@ class StatementReader:
         fee = self._optional_amount(row, "fee", conventions, currency)
         if fee is not None and fee.minor and conventions.has_both_signs("fee"):
             raise CellFault("has both signs in the file", _ONE_SIGN, "fee")
+
         return StatementLine(
             row.line,
             receipt,
@@ -283,6 +288,7 @@ class StatementReader:
             raise CellFault("is in two columns", _ONE_SIDE, "amount")
         if not found:
             raise CellFault("is blank", "Write it, or remove the line.", "amount")
+
         return next(iter((moved or found).items()))
 
     def _optional_amount(
@@ -314,16 +320,20 @@ class StatementReader:
         is_negative = amount.minor < 0
         if name == "amount" and "direction" in self.table.positions:
             return self._told_direction(row, amount, conventions)
+
         if name == "paid_out":
             if conventions.has_both_signs(name) and not self._is_fee(row):
                 raise CellFault("has both signs in the file", _ONE_SIGN, name)
             return False
+
         if name == "amount" and self._is_fee(row):
             if is_negative:
                 return False
             return None
+
         if name == "paid_in" or is_negative or "amount" in conventions.signed:
             return not is_negative
+
         return None
 
     def _told_direction(self, row: Row, amount: Money, conventions: _Conventions) -> bool:
@@ -334,11 +344,14 @@ class StatementReader:
         if is_incoming is None:
             remedy = "Write credit or debit, or leave the column out if the amounts have signs."
             raise CellFault(f"is {written!r}, which is not known", remedy, "direction")
+
         if is_incoming and amount.minor < 0:
             remedy = "Leave the column out if the signs are right, or correct the line."
             raise CellFault("is not that of the sign of the amount", remedy, "direction")
+
         if not is_incoming and conventions.has_both_signs(_OUTGOING):
             raise CellFault("has both signs in the file where it goes out", _ONE_SIGN, "amount")
+
         return is_incoming
 
     def _status(self, row: Row) -> Status:

@@ -71,9 +71,11 @@ def key_text(cell: Cell, *, is_guessed: bool) -> str:
         raise CellFault("was made a number and shortened by a spreadsheet program", _AS_TEXT)
     if _LOST in text:
         raise CellFault("has letters that were lost", "Take it from the source again.")
+
     if is_guessed and not text.isascii():
         remedy = "Save the file as CSV in UTF-8, or name what it has by --encoding, such as cp1252."
         raise CellFault("has letters in an encoding that can only be guessed", remedy)
+
     return text
 
 

@@ -45,8 +45,10 @@ def find_encoding(path: Path, named: str | None) -> Encoding | Fault:
         for mark, name in _MARKS:
             if start.startswith(mark):
                 return _prove(file, name)
+
         if b"\0" in start[:2]:
             return _prove(file, "utf-16-le" if start[1:2] == b"\0" else "utf-16-be")
+
         return _prove_without_a_mark(file)
 
 
@@ -62,10 +64,12 @@ def _prove_without_a_mark(file: BinaryIO) -> Encoding | Fault:
             text.encode("ascii", "surrogateescape")
         except UnicodeEncodeError:
             return in_utf_8
+
     file.seek(0)
     in_code_page = _prove(file, CODE_PAGE)
     if isinstance(in_code_page, Encoding):
         return Encoding(CODE_PAGE, is_guessed=True)
+
     return in_utf_8
 
 
@@ -92,6 +96,7 @@ def _find_line(file: BinaryIO, name: str) -> int:
         except UnicodeDecodeError as error:
             good = bytes(error.object[: error.start])
             return line + good.decode(name, "replace").count("\n")
+
     return line
 
 

@@ -70,6 +70,7 @@ class NumberFormat:
         found = _match(cell, self.notation)
         if found is None:
             raise CellFault("is no number in the notation of the file", self._remedy(decimals))
+
         if len(found["decimals"] or "") > decimals:
             problem = f"has more decimals than {currency}, which has {decimals}"
             raise CellFault(problem, self._remedy(decimals))
@@ -78,6 +79,7 @@ class NumberFormat:
         if not self.is_certain and self._has_other_reading(cell, value, decimals):
             remedy = "Say what stands before decimals: --decimal . or --decimal ,"
             raise CellFault("can be read as two numbers", f"{remedy}.")
+
         return value
 
     def _has_other_reading(self, text: str, value: Decimal, decimals: int) -> bool:

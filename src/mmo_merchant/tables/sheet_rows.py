@@ -41,6 +41,7 @@ def read_sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Ce
             if sum(part.file_size for part in parts.infolist()) > UNPACKED_BYTES_MAX:
                 yield Fault(1, "", "is larger than a table can be", "Save it as CSV in UTF-8.")
                 return
+
         # A formula is known only by the one, and its value by the other.
         formulas = load_workbook(path, read_only=True)
         values = load_workbook(path, read_only=True, data_only=True)
@@ -53,6 +54,7 @@ def read_sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Ce
         if isinstance(name, Fault):
             yield name
             return
+
         pairs = zip(_rows(formulas, name), _rows(values, name), strict=True)
         for number, (asked, shown) in enumerate(pairs, 1):
             cells = [_cell(formula, value) for formula, value in zip(asked, shown, strict=True)]
@@ -76,6 +78,7 @@ def _choose_sheet(book: Workbook, named: str | None) -> str | Fault:
         return filled[0]
     if not filled:
         return Fault(1, "", "has no visible sheet with a cell", "Save the table in a sheet.")
+
     return Fault(1, "", f"has {len(filled)} sheets", f"Choose by --sheet: {', '.join(filled)}.")
 
 
@@ -94,14 +97,17 @@ def _cell(formula: Any, shown: Any) -> Cell:
     value = shown.value
     if shown.data_type == "e":
         return Unreadable("is an error of a spreadsheet program")
+
     if value is None:
         if formula.value is not None:
             return Unreadable("is a formula without a value")
         return None
+
     if isinstance(value, bool | str | date | time | timedelta):
         return value
     if isinstance(value, int | float):
         return _number(value, shown.number_format)
+
     return Unreadable("has a kind of value that is not known")
 
 

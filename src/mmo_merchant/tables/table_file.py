@@ -92,11 +92,14 @@ class Table:
             if isinstance(row, Fault):
                 yield row
                 continue
+
             line, cells = row
             if line <= self.headings_line or _are_blank(cells):
                 continue
+
             if self.source.is_sheet:
                 cells = _without_blank_end(cells)
+
             if len(cells) > width or (len(cells) < width and not self.source.is_sheet):
                 yield Fault(line, "", f"has {len(cells)} cells, and {width} headings", _WIDTH)
             elif _fold(cells[0]) == self.headings[0] and self._is_headings(cells):
@@ -179,9 +182,11 @@ def _find_sources(path: Path, form: TableForm) -> list[Source] | Fault:
     """Return the file with each delimiter that it may have."""
     with path.open("rb") as file:
         start = file.read(8)
+
     if start.startswith(_OLD_EXCEL):
         remedy = "Save it as .xlsx, or as CSV in UTF-8."
         return Fault(1, "", "is a file of Excel 2003 or older, or is locked", remedy)
+
     if start.startswith(_XLSX):
         return [Source(partial(read_sheet, path, form.sheet), ",", is_sheet=True)]
 
@@ -189,15 +194,20 @@ def _find_sources(path: Path, form: TableForm) -> list[Source] | Fault:
         encoding = find_encoding(path, form.encoding)
     except LookupError:
         return Fault(1, "", f"has no encoding {form.encoding!r}", "Name one such as cp1252.")
+
     if isinstance(encoding, Fault):
         return encoding
+
     delimiters = tuple(DELIMITER_NAMES.values())
     if form.delimiter is not None:
         delimiters = (form.delimiter,)
+
     with path.open(encoding=encoding.name, newline="") as text:
         told = _SEPARATOR.fullmatch(text.readline(8))
+
     if told is not None and form.delimiter is None:
         delimiters = (told[1],)
+
     return [
         Source(
             partial(_read_file, path, encoding, delimiter),
@@ -220,19 +230,24 @@ def _find_headings(source: Source, columns: Columns) -> Table | list[Fault]:
     for row in source.rows():
         if isinstance(row, Fault):
             return best or [row]
+
         line, cells = row
         if _are_blank(cells) or _is_separator(line, cells):
             continue
+
         if source.is_sheet:
             cells = _without_blank_end(cells)
+
         names = [cell.strip() if isinstance(cell, str) else "" for cell in cells]
         headings = [_fold(cell) for cell in cells]
         missing = _missing(headings, columns)
         if best is None or len(missing) < len(_missing(best.headings, columns)):
             best = Table(source, names, headings, line, _find_positions(headings, columns))
+
         seen += 1
         if not missing or seen > columns.preamble_max:
             break
+
     return best or [Fault(1, "", "has no headings", "Write them into the first line.")]
 
 
@@ -267,6 +282,7 @@ def _heading_faults(table: Table, columns: Columns) -> Iterator[Fault]:
     for name in _missing(table.headings, columns):
         problem = f"no heading is {columns.required[name]!r}"
         yield Fault(line, name, problem, f"Name its column by --map {name}=HEADING.")
+
     for name, at in table.positions.items():
         count = table.headings.count(table.headings[at])
         is_told = name == "currency" and _has_currency_behind_amount(

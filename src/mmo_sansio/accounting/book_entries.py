@@ -38,6 +38,7 @@ def payment_entries(
     if payment["status"] == Status.SUCCESS:
         amount = _money(payment["finalAmount"] or payment["requestedAmount"])
         minors[amount.currency] = _signed(payment, amount)
+
     if fee:
         fee_minors = {fee.currency: -fee.minor}
     else:

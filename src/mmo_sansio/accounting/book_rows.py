@@ -49,12 +49,15 @@ def book_rows(book: MonthBook) -> Iterator[Sequence[Cell]]:
         yield _account_row(
             "opening", account, sums.opening, sums.opening_fees, book.month.begin, zone
         )
+
     for entry in book.entries():
         yield _entry_row(entry, zone)
+
     for account, sums in sorted(book.sums.items()):
         yield _account_row(
             "closing", account, sums.closing, sums.closing_fees, book.month.end, zone
         )
+
     for key, total in book.totals().items():
         yield _total_row(key, total)
 
@@ -108,6 +111,7 @@ def _total_row(key: TotalKey, total: Total) -> Sequence[Cell]:
         name = "total"
     else:
         name = f"total {key.kind.value}"
+
     return (
         name,
         None,

@@ -144,6 +144,7 @@ class MonthBook:
             total.count += entry.minor != 0
             total.minor += entry.minor
             total.fees += entry.fee_minor or 0
+
         return dict(sorted(totals.items()))
 
 

@@ -81,16 +81,20 @@ def decode_cursor(
     Raises CursorError for any other text; the time that takes reveals nothing of the signature."""
     if len(text) > CURSOR_MAX:
         raise CursorError("too long")
+
     try:
         packed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         raise CursorError("not base64url") from None
+
     # Decoding skips foreign characters and spare bits: only the one spelling we write is ours.
     if _to_base64url(packed) != text or packed[:1] != _VERSION:
         raise CursorError("not of a known form")
+
     tag, payload = packed[1 : 1 + _TAG_BYTES], packed[1 + _TAG_BYTES :]
     if not sum(compare_digest(tag, _tag(payload, of, brand, key)) for key in keys):
         raise CursorError("not signed by this gateway for this brand")
+
     filters, direction, created_at, gateway_reference = json.loads(payload)
     return Cursor(filters, Direction(direction), Position(created_at, gateway_reference))
 

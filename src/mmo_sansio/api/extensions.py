@@ -135,6 +135,7 @@ def payee_response(method: Method, msisdn: str, report: PayeeReport) -> HttpResp
             told["matches"] = report.matches
         case PayeePredicted():
             told |= {"operator": report.operator, "isServed": report.is_served}
+
     about = {"method": method.key, "country": method.country, "msisdn": msisdn}
     body = json.dumps({**about, "outcome": outcome_of(report), **told}, ensure_ascii=False)
     headers = (*JSON_HEADERS, (b"cache-control", b"no-store"))
@@ -147,6 +148,7 @@ def _reversal_objects(reversals: Sequence[Reversal]) -> Iterator[str]:
         ended = None
         if ended_at is not None:
             ended = format_with_microseconds(ended_at)
+
         yield (
             f'{{"id":"{reversal.id}"'
             f',"status":"{status_of(reversal).value}"'

@@ -85,6 +85,7 @@ def _creation_body(order: Order, hpp_url: str) -> str:
     if order.page is not None:
         page_url = _json_string(f"{hpp_url}/pay/{order.page.token}")
         page = f',"pageUrl":{page_url},"pageOpenMode":"redirect"'
+
     return (
         f'{{"status":"pending"'
         f',"gatewayReference":"{order.gateway_reference}"'
@@ -129,11 +130,13 @@ def _cursor_text(
 ) -> str:
     if position is None:
         return "null"
+
     cursor = Cursor(request.filters, direction, position)
     if isinstance(request, RecordsRequest):
         of = PagedList.RECORDS
     else:
         of = PagedList.REVERSALS
+
     return f'"{encode_cursor(cursor, of=of, brand=request.query.brand, key=key)}"'
 
 
@@ -147,8 +150,10 @@ def problem_response(
     headers = [(b"content-type", PROBLEM_JSON)]
     if problem.allow is not None:
         headers.append((b"allow", problem.allow.encode("ascii")))
+
     if problem.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % problem.retry_after_s))
+
     body = json.dumps(problem_document(problem, error_docs_url, request_id))
     return HttpResponse(problem.status, tuple(headers), body.encode("ascii"))
 
@@ -167,10 +172,12 @@ def problem_document(
     }
     if request_id is not None:
         document["instance"] = f"{INSTANCE_PREFIX}{request_id}"
+
     if problem.errors:
         document["errors"] = [
             {"field": fault.field, "detail": fault.detail} for fault in problem.errors
         ]
+
     return document
 
 
@@ -185,6 +192,7 @@ def transaction_object(transaction: Transaction) -> bytes:
     completed = None
     if completed_at is not None:
         completed = format_with_microseconds(completed_at)
+
     return (
         f'{{"status":"{transaction.status.value}"'
         f',"type":"{order.type.value}"'

@@ -62,17 +62,22 @@ class ChunkedBody:
                 if line is None or line.end() - at > SIZE_LINE_BYTES_MAX:
                     self._check_start_of_line(received[at : at + SIZE_LINE_BYTES_MAX + 1])
                     break
+
                 at, self._chunk_remaining = line.end(), int(line[1], 16)
                 if self._chunk_remaining == 0:
                     self._has_last_chunk = True
                     break
+
                 self.chunk_count += 1
+
             piece = received[at : at + self._chunk_remaining]
             if not piece:
                 break
+
             self._chunk_remaining -= len(piece)
             at += len(piece)
             yield piece
+
         self._unread = received[at:]
         if self._has_last_chunk and not self.is_complete:
             self._read_end()
@@ -100,5 +105,6 @@ class ChunkedBody:
                         f"The trailer section has more than {TRAILER_BYTES_MAX} bytes."
                     )
                 return
+
         self._unread = self._unread[end:]
         self.is_complete = True

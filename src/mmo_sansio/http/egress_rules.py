@@ -93,20 +93,26 @@ def delivery_url_error(
         target = parse_url(url)
     except UrlError as error:
         return str(error)
+
     if target.scheme != "https":
         return "The URL must begin with https://, as callbacks only travel encrypted."
+
     if target.address is not None:
         fault = address_error(target.address, allow_private=rules.allow_private)
     else:
         fault = _special_name_error(target.host, allow_private=rules.allow_private)
+
     if fault is not None:
         return fault
+
     spellings = {target.bracketed_host, f"{target.bracketed_host}:{target.port}"}
     if spellings & rules.own_hosts or target.host == brand_host:
         return "The URL leads to this gateway itself: give a URL of your own service."
+
     if rules.allowed_ports and target.port not in rules.allowed_ports:
         ports = ", ".join(str(port) for port in sorted(rules.allowed_ports))
         return f"Port {target.port} can't be reached: use one of {ports}."
+
     return None
 
 
@@ -116,10 +122,12 @@ def result_host_error(url: str, result_hosts: Collection[str]) -> str | None:
     (`Brand.result_hosts`)."""
     if not result_hosts:
         return None
+
     host = parse_url(url).host
     parents = (f"*{host[at:]}" for at, character in enumerate(host) if character == ".")
     if host in result_hosts or any(parent in result_hosts for parent in parents):
         return None
+
     return (
         f"The host {host} is not one of the brand's result hosts: use one of them, or have "
         f"it added."
@@ -150,16 +158,20 @@ def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | Non
         scheme, rest = _split_scheme(url)
         if scheme in FORBIDDEN_REDIRECT_SCHEMES:
             return f"A redirect URL can't have the scheme {scheme}: use https."
+
         if scheme in DEFAULT_PORTS:
             _split_hierarchy(scheme, rest.partition("#")[0])
             return None
     except UrlError as error:
         return str(error)
+
     if scheme not in further:
         allowed = ", ".join(("https", "http", *sorted(further)))
         return f"A redirect URL can't have the scheme {scheme}: use one of {allowed}."
+
     if not rest.strip("/"):
         return f"Nothing follows the scheme: give a whole URL, such as {scheme}://done."
+
     return None
 
 
@@ -178,6 +190,7 @@ def parse_url(url: str) -> UrlTarget:
     plain = _PLAIN_URL.fullmatch(url)
     if plain is None or len(url) > URL_LENGTH_MAX:
         return parse_any_url(url)
+
     origin = parse_any_url(plain[1])
     return UrlTarget(origin.scheme, origin.host, origin.port, plain[2], origin.address)
 
@@ -208,6 +221,7 @@ def _split_scheme(url: str) -> tuple[str, str]:
         raise UrlError(f"The URL has {len(url)} characters: {URL_LENGTH_MAX} is the most.")
     if not url:
         raise UrlError("The URL is empty: give an absolute one.")
+
     for character in url:
         if unicodedata.category(character) in _INVISIBLE_CATEGORIES:
             raise UrlError(
@@ -216,13 +230,16 @@ def _split_scheme(url: str) -> tuple[str, str]:
             )
         if character in _FORBIDDEN_CHARACTERS:
             raise UrlError(f"The URL may not contain the character {character}: percent-encode it.")
+
     if _MALFORMED_ESCAPE.search(url):
         raise UrlError(
             "In a URL two hexadecimal digits follow each '%': write %25 for the sign itself."
         )
+
     match = _SCHEME.match(url)
     if match is None:
         raise UrlError("The URL must be absolute: begin it with https:// and a host.")
+
     return match[1].lower(), url[match.end() :]
 
 
@@ -231,20 +248,25 @@ def _split_hierarchy(scheme: str, rest: str) -> UrlTarget:
     fragment."""
     if not rest.startswith("//"):
         raise UrlError(f"The URL has no host: write two slashes and a host after {scheme}:.")
+
     end = min(at for at in (rest.find("/", 2), rest.find("?", 2), len(rest)) if at >= 0)
     authority, path_and_query = rest[2:end], rest[end:]
     if "@" in authority:
         raise UrlError(
             "The URL may not have a user name or password: leave out what stands before '@'."
         )
+
     if "%" in authority:
         raise UrlError("The host may not be percent-encoded nor have a zone: write it as it is.")
+
     host, port = _split_port(authority, default=DEFAULT_PORTS[scheme])
     if not path_and_query.startswith("/"):
         path_and_query = "/" + path_and_query
+
     address = _parse_address(host)
     if address is not None:
         return UrlTarget(scheme, str(address), port, _to_ascii(path_and_query), address)
+
     return UrlTarget(scheme, _check_host_name(host), port, _to_ascii(path_and_query))
 
 
@@ -262,12 +284,14 @@ def _split_port(authority: str, *, default: int) -> tuple[str, int]:
     else:
         host, colon, port = authority.partition(":")
         host = _to_a_labels(host).removesuffix(".")
+
     if not host:
         raise UrlError("The URL has no host: name one after the two slashes.")
     if not port:
         return host, default
     if not _PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
         raise UrlError("The port must be a number from 1 to 65535.")
+
     return host, int(port)
 
 
@@ -282,6 +306,7 @@ def _to_a_labels(host: str) -> str:
         return host.lower()
     if _DEVIATIONS.search(host):
         raise UrlError("The host can't be converted to ASCII for sure: write it in its xn-- form.")
+
     try:
         return host.encode("idna").decode("ascii").lower()
     except UnicodeError:

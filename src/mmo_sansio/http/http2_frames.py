@@ -113,6 +113,7 @@ class FrameReader:
         payload_bytes = int.from_bytes(self._received[:3], "big")
         if payload_bytes > PAYLOAD_BYTES_MAX:
             raise FrameTooLarge
+
         end = FRAME_HEAD_BYTES + payload_bytes
         if len(self._received) < end:
             return None

@@ -57,6 +57,7 @@ def http1_head(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     rest = [field for field in regular if field[0] not in (b"host", b"cookie")]
     if cookies:  # Clients may divide it for the sake of compression (RFC 9113 section 8.2.3).
         rest.append((b"cookie", b"; ".join(cookies)))
+
     lines = [b"%s: %s\r\n" % header for header in [*host, *rest]]
     return b"%s %s HTTP/1.1\r\n%s\r\n" % (method, path, b"".join(lines))
 
@@ -87,6 +88,7 @@ def _request_line(pseudo: dict[bytes, bytes]) -> tuple[bytes, bytes]:
     """Return method and path. A path in absolute-form would name a second host."""
     if pseudo.get(b":method") == b"CONNECT":
         raise _malformed("CONNECT is for proxies; this is none.")
+
     for name in (b":method", b":scheme", b":path"):
         if not pseudo.get(name):
             raise _malformed(f"The field {name.decode()} is missing.")
@@ -94,6 +96,7 @@ def _request_line(pseudo: dict[bytes, bytes]) -> tuple[bytes, bytes]:
     method, path = pseudo[b":method"], pseudo[b":path"]
     if not path.startswith(b"/") and not (path == b"*" and method == b"OPTIONS"):
         raise _malformed("The request target must be a path that begins with a slash.")
+
     return method, path
 
 

@@ -90,10 +90,12 @@ def address_error(address: str | Address, *, allow_private: bool) -> str | None:
             address = ip_address(address)
         except ValueError:
             return "The name look-up gave something that is not an IP address."
+
     address = unmap_ipv4(address)
     what = _forbidden_description(address, allow_private=allow_private)
     if what is None:
         return None
+
     return f"{address} is {what}: only public addresses can be reached."
 
 
@@ -113,10 +115,12 @@ def subscriber_network(address: str) -> str:
     addresses to count by."""
     if ":" not in address:
         return address
+
     try:
         bits = int(IPv6Address(address.partition("%")[0]))
     except AddressValueError:
         return address
+
     return f"{IPv6Address(bits >> 64 << 64)}/64"
 
 
@@ -154,14 +158,18 @@ def parse_ipv4_host(host: str) -> IPv4Address | None:
     parts = host.split(".")
     if not _NUMBER.fullmatch(parts[-1]):
         return None
+
     numbers = [_parse_number(part) for part in parts]
     if len(numbers) > 4 or any(number > 255 for number in numbers[:-1]):
         raise AddressValueError(host)
+
     value = numbers[-1]
     if value >= 256 ** (5 - len(numbers)):
         raise AddressValueError(host)
+
     for index, number in enumerate(numbers[:-1]):
         value += number << (8 * (3 - index))
+
     return IPv4Address(value)
 
 

@@ -117,9 +117,11 @@ def request_bytes(request: HttpRequest, target: UrlTarget, *, user_agent: bytes)
     ]
     if request.body or request.method not in ("GET", "DELETE"):
         fields.append(b"Content-Length: %d" % len(request.body))
+
     fields += [_field_name(name) + b": " + value for name, value in request.headers]
     if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD_LINE.fullmatch, fields))):
         raise InvalidRequest("a line of its head holds what none may hold")
+
     return b"\r\n".join([request_line, *fields, b"", request.body])
 
 
@@ -146,6 +148,7 @@ def retry_after(response: HttpResponse, *, now: Instant) -> Span:
             wait = 0
         else:
             wait = elapsed(now, at)
+
     return Span(min(max(wait, 0), RETRY_AFTER_MAX))
 
 
@@ -171,12 +174,15 @@ def unpack_body(headers: Headers, body: bytes, *, bytes_max: int) -> bytes:
     codings = [coding for coding in named if coding not in (b"", b"identity")]
     if codings not in ([b"gzip"], [b"x-gzip"]):
         return body
+
     inflater = zlib.decompressobj(_GZIP_FORMAT)
     try:
         unpacked = inflater.decompress(body, bytes_max + 1)
     except zlib.error:
         return body
+
     is_whole = inflater.eof and not inflater.unused_data and len(unpacked) <= bytes_max
     if is_whole:
         return unpacked
+
     return body

@@ -63,6 +63,7 @@ def check_head(head: bytes, limits: HeadLimits) -> Problem | None:
     matched = _HEAD.fullmatch(head)
     if matched is None:
         return _syntax_problem(head, limits)
+
     return (
         _check_size(head, matched["target"], limits)
         or _check_target(matched["method"], matched["target"])
@@ -91,6 +92,7 @@ def check_partial_head(
         return _head_too_large_problem(limits)
     if line_end >= 0 and checked_bytes <= line_end + 1:
         return _check_request_line(received[:line_end], limits)
+
     return None
 
 
@@ -101,12 +103,14 @@ def to_origin_form(head: RequestHead) -> RequestHead:
     absolute = _ABSOLUTE_FORM.fullmatch(head.target)
     if absolute is None:
         return head
+
     rest: bytes = absolute["rest"]
     fields = [header for header in head.headers if header[0] != b"host"]
     if rest.startswith(b"/"):
         target = rest
     else:
         target = b"/" + rest
+
     return RequestHead(head.method, target, ((b"host", absolute["authority"]), *fields))
 
 
@@ -185,9 +189,11 @@ def _check_target(method: bytes, target: bytes) -> Problem | None:
         return MALFORMED.problem("The request target must not hold a fragment.")
     if target.startswith(b"/") or (target == b"*" and method == b"OPTIONS"):
         return None
+
     absolute = _ABSOLUTE_FORM.fullmatch(target)
     if absolute is None or not _AUTHORITY.fullmatch(absolute["authority"]):
         return MALFORMED.problem("The request target must be a path that begins with a slash.")
+
     return None
 
 
@@ -218,6 +224,7 @@ def _check_transfer_coding(
         return MALFORMED.problem("Transfer-Encoding is sent more than once.")
     if codings[0].lower() != b"chunked":
         return MALFORMED.problem("The only transfer coding understood here is chunked.")
+
     return None
 
 
@@ -238,11 +245,14 @@ def _check_host(hosts: list[bytes], minor: bytes, target: bytes) -> Problem | No
         if minor != b"0":
             return MALFORMED.problem("The Host header is missing.")
         return None
+
     if len(hosts) > 1:
         return MALFORMED.problem("Host is sent more than once.")
+
     is_ignored = hosts[0] == b"" and _ABSOLUTE_FORM.fullmatch(target) is not None
     if not is_ignored and not _AUTHORITY.fullmatch(hosts[0]):
         return MALFORMED.problem("Host must be a host name or address, with a port if need be.")
+
     return None
 
 

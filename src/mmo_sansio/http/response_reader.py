@@ -125,6 +125,7 @@ class ResponseHeadReader:
         cannot become a head any more; empty `data` means that the other side has closed."""
         if not data:
             raise ResponseHeadError("The connection was closed before the answer's head was whole.")
+
         searched = len(self._received)
         self._received += data
         while (end := self._find_end(searched)) is not None:
@@ -133,30 +134,36 @@ class ResponseHeadReader:
             status, framing = _check_head(raw)
             if status >= 200:
                 return FinalResponseHead(status, raw, self._received, framing)
+
             self._interim_responses += 1
             if status == 101:
                 raise ResponseHeadError(
                     "The receiver switched protocols (101) without being asked."
                 )
+
             if self._interim_responses > INTERIM_RESPONSES_MAX:
                 raise ResponseHeadError(f"More than {INTERIM_RESPONSES_MAX} interim answers came.")
+
         return None
 
     def _find_end(self, searched: int) -> int | None:
         """Return where the head ends, or None; only bytes after the first `searched` are new."""
         if not self._received.startswith(_BEGINNING[: len(self._received)]):
             raise ResponseHeadError("What came doesn't begin like an HTTP/1.1 answer.")
+
         found = self._received.find(END_OF_HEAD, max(0, searched - len(END_OF_HEAD) + 1))
         if found < 0:
             end = len(self._received)
         else:
             end = found + len(END_OF_HEAD)
+
         if _STRAY_BYTE.search(self._received, max(0, searched - 1), end):
             raise ResponseHeadError("The answer's head has a NUL or a line not ended by CR LF.")
         if end > HEAD_BYTES_MAX:
             raise ResponseHeadError(f"The answer's head has more than {HEAD_BYTES_MAX} bytes.")
         if found < 0:
             return None
+
         return end
 
 
@@ -179,15 +186,18 @@ def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
         if _STATUS_LINE.fullmatch(raw.partition(b"\r")[0]) is None:
             raise ResponseHeadError("The answer's status line isn't one of HTTP/1.1.")
         raise ResponseHeadError("The answer's head has a malformed field line.")
+
     lines, status = head["lines"], int(head["status"])
     if lines.count(b"\n") > FIELDS_MAX:
         raise ResponseHeadError(f"The answer's head has more than {FIELDS_MAX} fields.")
+
     lengths, codings = set[bytes](), list[bytes]()
     for name, value in _FRAMING_FIELD.findall(lines):
         if name[:1] in b"cC":
             lengths.update(length.strip(b" \t") for length in value.split(b","))
         else:
             codings.append(value.strip(b" \t").lower())
+
     framing = _framing(lengths, codings, is_http10=head["minor"] == b"0")
     return status, 0 if status in (204, 304) else framing
 
@@ -198,11 +208,14 @@ def _framing(lengths: set[bytes], codings: list[bytes], *, is_http10: bool) -> B
         if lengths or is_http10 or codings != [b"chunked"]:
             raise ResponseHeadError("The answer's head leaves open where its body ends.")
         return BodyEnd.LAST_CHUNK
+
     if not lengths:
         return BodyEnd.CLOSE
+
     length = lengths.pop()
     if lengths or _LENGTH.fullmatch(length) is None:
         raise ResponseHeadError("The answer's head doesn't say how long its body is.")
+
     return int(length)
 
 

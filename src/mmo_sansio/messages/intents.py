@@ -133,7 +133,9 @@ def merge_hints(known: str | None, later: str | None) -> str | None:
         return known
     if known in later:
         return later
+
     together = f"{known}\n{later}"
     if len(together) <= HINT_CHARACTERS_MAX:
         return together
+
     return later

@@ -38,6 +38,7 @@ def what_is_answered(version: int | None, about: Progress | Reversal) -> Answer:
         return Answer.OLDER
     if version == about.version:
         return Answer.QUESTION
+
     return Answer.OVERTAKEN
 
 

@@ -30,6 +30,7 @@ def only_tightens(before: Brand, after: Brand) -> bool:
     than in the first."""
     if len(before.methods) != len(after.methods):
         return False
+
     others = evolve(after, limits=before.limits, methods=before.methods)
     pairs = list(zip(before.methods, after.methods, strict=True))
     return (
@@ -127,16 +128,19 @@ def refused_request(
     brand, draft = input_.brand, input_.draft
     if problem.segment not in _DECIDED_BY_LIMITS_AND_FLOWS:
         return None
+
     asked = (draft.method, draft.country)
     if not any(
         (method.key, method.country) == asked and draft.currency in method.limits
         for method in brand.methods
     ):
         return None
+
     try:
         amount = to_money(draft.amount, draft.currency)
     except AmountError:
         return None
+
     return RefusedRequest(
         brand.id,
         problem.segment,
@@ -219,10 +223,12 @@ class BackTest:
             self._pending -= 1
             if counter is not None:
                 self._sums[counter, day] -= minor
+
         refusal = self._refusal(request, operation)
         if refusal is not None:
             self._refused[refusal.segment] += 1
             return
+
         self._accepted += 1
         self._accepted_of_refused += request.was_refused
         self._accepted_minor[request.amount.currency] += request.amount.minor
@@ -231,12 +237,15 @@ class BackTest:
         """Return why this request is refused; None after counting one that is accepted."""
         if not self.brand.enabled:
             return problems.MERCHANT_DISABLED
+
         selection = (request.method, operation, request.country)
         method = self._selected.get(selection)
         if method is None:
             method = self._selected[selection] = _select_method(self.brand, *selection)
+
         if isinstance(method, ProblemType):
             return method
+
         amount = request.amount
         limits = method.limits.get(amount.currency)
         if limits is None:
@@ -245,9 +254,11 @@ class BackTest:
             return problems.BELOW_MINIMUM
         if amount.minor > limits.maximum.minor:
             return problems.ABOVE_MAXIMUM
+
         pending_max = self.brand.limits.pending_payments
         if pending_max is not None and self._pending >= pending_max:
             return problems.PENDING_LIMIT
+
         return self._reserve(request, method, operation.type, limits.daily.get(operation.type))
 
     def _reserve(
@@ -258,11 +269,14 @@ class BackTest:
             counter = daily_counter(method, type, request.amount.currency)
             if self._sums[counter, day] + minor > daily_max.minor:
                 return problems.DAILY_LIMIT
+
             self._sums[counter, day] += minor
+
         self._pending += 1
         if request.ended_at is not None:
             released = counter if request.has_failed else None
             heappush(self._ends, (request.ended_at, self._accepted, released, day, minor))
+
         return None
 
 
@@ -275,6 +289,7 @@ def _select_method(
     ]
     if not methods:
         return problems.UNSUPPORTED_METHOD
+
     return next(
         (method for method in methods if method.country == country), problems.UNSUPPORTED_COUNTRY
     )

@@ -37,12 +37,15 @@ def usage_keys(input_: CreatePayment) -> frozenset[UsageKey]:
         counters = []
     else:
         counters = [PENDING_COUNTER]
+
     for method in brand.methods:
         limits = None
         if method.key == draft.method:
             limits = method.limits.get(draft.currency)
+
         if limits is not None and draft.operation.type in limits.daily:
             counters.append(daily_counter(method, draft.operation.type, draft.currency))
+
     return frozenset((brand.id, counter) for counter in counters)
 
 
@@ -60,6 +63,7 @@ def reserve_usage(
                 f"when some have ended."
             )
         added.append(UsageChanged(brand.id, UsageShare(PENDING_COUNTER, 0, 1), pending_max))
+
     if (daily_max := method.limits[amount.currency].daily.get(type)) is not None:
         counter, day = daily_counter(method, type, amount.currency), now.time // DAY
         if ledger.used_on(brand.id, counter, day) + amount.minor > daily_max.minor:
@@ -68,9 +72,11 @@ def reserve_usage(
                 f"exceed {daily_max}."
                 " A new day begins at 00:00 UTC."
             )
+
         added.append(
             UsageChanged(brand.id, UsageShare(counter, day, amount.minor), daily_max.minor)
         )
+
     return tuple(added)
 
 

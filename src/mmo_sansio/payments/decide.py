@@ -54,6 +54,7 @@ def reads(input_: inputs.Input) -> Reads:
     """Return the keys that `decide` will look at for this input."""
     if isinstance(input_, ReversalInput):
         return reversals.reads_of(input_)
+
     match input_:
         case inputs.CreatePayment():
             key = (input_.brand.id, input_.draft.merchant_reference)
@@ -138,9 +139,11 @@ def decide(
     decision = _answer_once(ledger, input_, now=moment)
     if not decision.changes:
         return decision
+
     written = _journal_entry(input_, decision, now=moment)
     if isinstance(decision.reply, Ignored) and is_masked(decision.reply.transaction):
         written = evolve(written, detail=mask_members(written.detail))
+
     return Decision(decision.reply, (*decision.changes, written), decision.intents)
 
 
@@ -156,14 +159,17 @@ def _answer_once(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decisi
     read in an access log. So the answer is on record then, and a second one changes nothing."""
     if not isinstance(input_, inputs.ProviderAnswer) or input_.asked_at is None:
         return _decide(ledger, input_, now=now)
+
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
         return _decide(ledger, input_, now=now)
+
     answered = before.progress.answered
     if input_.asked_at in answered or (
         len(answered) == ANSWERED_MAX and input_.asked_at < answered[0]
     ):
         return ignore("This question was answered before, or later ones were.", before)
+
     answered = tuple(sorted((*answered, input_.asked_at))[-ANSWERED_MAX:])
     return _on_record(_decide(ledger, input_, now=now), before, answered)
 
@@ -183,8 +189,10 @@ def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant,
         return Decision(
             Applied(after), (changes.TransactionAdvanced(before, after), *others), decision.intents
         )
+
     if before.progress.stage.is_terminal:
         return decision
+
     progress = evolve(before.progress, version=before.progress.version + 1, answered=answered)
     change = changes.TransactionAdvanced(before, Transaction(before.order, progress))
     return evolve(decision, changes=(change, *others))
@@ -193,6 +201,7 @@ def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant,
 def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
     if isinstance(input_, ReversalInput):
         return reversals.decide_reversal(ledger, input_, now=now)
+
     match input_:
         case inputs.CreatePayment():
             return creation.create(ledger, input_, now=now)
@@ -304,6 +313,7 @@ def _journal_entry(
                 detail["suspense"] = change.reason
             case _:
                 pass
+
     return changes.JournalEntry(
         at=now.utc,
         input_name=type(input_).__name__,
@@ -332,6 +342,7 @@ def _creation_text(*detail: tuple[str, object]) -> str:
 def _actor(input_: inputs.Input) -> str:
     if isinstance(input_, ReversalInput):
         return reversals.actor_of(input_)
+
     match input_:
         case inputs.CreatePayment():
             return "merchant"
@@ -374,6 +385,7 @@ def _actor(input_: inputs.Input) -> str:
 def _detail(input_: inputs.Input) -> dict[str, object]:
     if isinstance(input_, ReversalInput):
         return reversals.detail_of(input_)
+
     match input_:
         case inputs.CreatePayment():
             return {"method": input_.draft.method, "operation": input_.draft.operation}

@@ -68,20 +68,24 @@ def find_contradiction(
     if any(contradicts(succeeded, reason, text) for reason, text in entries):
         result = "failed" if succeeded else "success"
         return f"{provider} has reported a result '{result}', which is in the suspense book."
+
     if succeeded:
         return None
     if progress.receipt_awaited_since is not None and not progress.stage.is_terminal:
         return f"{provider} has called it paid."
     if progress.evidence is not None:
         return f"{provider} has reported the receipt {progress.evidence.receipt}."
+
     if (claim := max(claims, key=lambda each: each.is_confirmed, default=None)) is not None:
         said = "has confirmed" if claim.is_confirmed else "must first answer whether it has"
         return f"{provider} {said} the receipt {claim.receipt}, which names this payment."
+
     if now is not None and is_in_flight(progress, now=now):
         return (
             f"{provider} may be receiving it just now: try again in "
             f"{SUBMISSION_TIMEOUT // SECOND} seconds."
         )
+
     return None
 
 
@@ -187,6 +191,7 @@ def ask_on(
         else:
             entries = (receipt_entry(before, known, now=now),)
         known = evolve(known, is_in_suspense=True)
+
     wake_at = next_question_at(before.order, known, at, now=now)
     after = advance(
         before, input_, before.progress.stage, evidence=known, wake_at=wake_at, **progress

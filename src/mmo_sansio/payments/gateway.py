@@ -49,6 +49,7 @@ class Gateway:
                     self.callbacks.append(change)
                 case _:
                     pass
+
         self._intents.extend(decision.intents)
         return decision.reply
 

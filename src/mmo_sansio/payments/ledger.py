@@ -74,6 +74,7 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     reads = [*all_reads]
     if len(reads) == 1:
         return reads[0]
+
     # Lists, as a generator for each kind of key would cost a create a fiftieth of its time.
     return Reads(
         frozenset().union(*[read.transactions for read in reads]),

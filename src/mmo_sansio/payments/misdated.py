@@ -157,6 +157,7 @@ def _corrected_reversal(reversal: Reversal, *, now: Moment) -> Reversal:
             walls[name] = None
         else:
             walls[name] = min(wall, now.utc)
+
     wake_at, latest = after.wake_at, later(now.time, HOUR)
     return evolve(
         after,
@@ -181,12 +182,14 @@ def correct_times(ledger: Ledger, input_: CorrectTimes, *, now: Moment) -> Decis
     if before is not None and is_misdated(before, now=now):
         after = _corrected(before, now=now)
         return Decision(Applied(after), (*others, TransactionAdvanced(before, after)))
+
     if before is not None and reversals:
         return Decision(ReversalApplied(reversals[-1].after, before), others)
     if others:
         return Decision(Ignored("The times of its deposit are corrected.", before), others)
     if before is None:
         return ignore("There is no such transaction.")
+
     return ignore("Its times are right.", before)
 
 

@@ -30,6 +30,7 @@ def ask_payer(
     if page is None:
         code = ErrorCode.MERCHANT_MISCONFIGURED
         return fail_payment(before, input_, code, Source.POLL, now=now)
+
     after = advance(
         before,
         input_,
@@ -47,6 +48,7 @@ def action_after(before: Transaction, input_: ProviderAccepted) -> PayerAction |
     known, told = before.progress.payer_action, input_.payer_action
     if before.order.page is None or (known is None and told is None):
         return None
+
     match known:
         case None:
             return told

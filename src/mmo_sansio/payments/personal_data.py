@@ -124,11 +124,14 @@ def mask_members(content: str) -> str:
         members = json.loads(content)
     except ValueError:
         members = None
+
     if not isinstance(members, dict):
         return json.dumps({"content": MASKED_TEXT})
+
     masked = {name: _mask_member(name, value) for name, value in members.items()}
     if masked == members:
         return content
+
     return json.dumps(masked, ensure_ascii=False)
 
 

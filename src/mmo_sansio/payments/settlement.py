@@ -57,13 +57,16 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         and is_missing_receipt(before, receipt_key(input_), input_.final)
     ):
         return add_receipt(ledger, before, input_, now=now)
+
     if (fault := why_not_applied(before, input_)) is not None:
         return _reject_success(ledger, before, input_, fault, now=now)
+
     assert before is not None
     named_by = before.progress.named_by_receipt
     # A receipt that was reported for the prompt itself comes before one that only names it.
     if input_.lacks_receipt and named_by is not None and before.progress.evidence is None:
         input_ = evolve(input_, provider_reference=named_by, lacks_receipt=False)
+
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return _reject_success(ledger, before, input_, SuspenseReason.WRONG_CURRENCY, now=now)
@@ -88,6 +91,7 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         is_less = final.minor < before.order.requested.minor
         reason = SuspenseReason.SETTLED_LESS if is_less else SuspenseReason.SETTLED_MORE
         changes = (*changes, suspense_entry(evolve(input_, final=final), reason, before, now=now))
+
     return complete(before, after, *changes)
 
 
@@ -96,6 +100,7 @@ def _await_receipt(before: Transaction, input_: ProviderSucceeded, *, now: Momen
     question was under way, the next question has it."""
     if before.progress.receipt_awaited_since is not None:
         return ignore("It is paid, and waits for its receipt.", before)
+
     after = advance(
         before,
         input_,
@@ -119,6 +124,7 @@ def end_without_receipt(before: Transaction, input_: TransactionWoke, *, now: Mo
     if now.time < ends_at:
         waiting = advance(before, input_, before.progress.stage, wake_at=ends_at)
         return Decision(Applied(waiting), transition_changes(before, waiting))
+
     after = end(
         before,
         input_,
@@ -131,6 +137,7 @@ def end_without_receipt(before: Transaction, input_: TransactionWoke, *, now: Mo
     )
     if known is None or known.settles:
         return complete(before, after)
+
     return complete(before, after, receipt_entry(before, known, now=now))
 
 
@@ -160,6 +167,7 @@ def add_receipt(
     assert key is not None
     if receipt_owner(ledger, key, paid.reference) is not None:
         return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=now)
+
     after = with_receipt(paid, key[1])
     claims = claim_receipt(ledger, key, paid, now=now)
     return Decision(Applied(after), (TransactionAdvanced(paid, after), *claims))
@@ -189,10 +197,12 @@ def _reject_success(
     rejected = reject_result(before, input_, reason, now=now)
     if before is None or reason is SuspenseReason.WRONG_PROVIDER:
         return rejected
+
     if reason is SuspenseReason.REPEATED_RESULT:  # What its receipt meets was said the first time.
         claims = claim_receipt(ledger, receipt_key(input_), before, now=now)
     else:
         claims = receipt_changes(ledger, input_, before, now=now)
+
     return evolve(rejected, changes=(*rejected.changes, *claims))
 
 
@@ -214,6 +224,7 @@ def why_not_applied(
         return _late_result_reason(before, input_)
     if not is_legal(before.progress.stage, input_) or before.progress.provider_data is None:
         return SuspenseReason.UNKNOWN_TRANSACTION  # Nothing of ours was sent to this provider.
+
     return None
 
 
@@ -262,8 +273,10 @@ def receipt_key(input_: ProviderSucceeded | ProviderHinted | ResolveManually) ->
             receipt = input_.provider_reference if input_.error_code is None else None
         case ProviderHinted(evidence=known):
             receipt = None if known is None else known.receipt
+
     if receipt:
         return (input_.provider, receipt)
+
     return None
 
 
@@ -293,6 +306,7 @@ def receipt_changes(
     key = receipt_key(input_)
     if key is not None and receipt_owner(ledger, key, paid.reference) is not None:
         return (suspense_entry(input_, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=now),)
+
     is_confirmed = isinstance(input_, ProviderSucceeded)
     amount = _reported_amount(input_)
     return claim_receipt(ledger, key, paid, amount=amount, is_confirmed=is_confirmed, now=now)
@@ -322,6 +336,7 @@ def claim_receipt(
     then."""
     if key is None or ledger.claim(*key) is not None:
         return ()
+
     claimed = settle_receipt(key[1], paid, amount=amount, is_confirmed=is_confirmed, now=now)
     return (claimed,)
 

@@ -83,11 +83,13 @@ class ProviderKind:
             return adapter.is_simulated
         if not self.production_hosts or not isinstance(adapter, HasBaseUrl):
             return False
+
         found = _HOST.match(adapter.base_url.lower())
         if found:
             host = found[1]
         else:
             host = ""
+
         return not any(_fits(host, pattern) for pattern in self.production_hosts)
 
     def open_adapter(

@@ -191,14 +191,18 @@ class CircuitBreaker:
             assert self._open_until is not None
             if now < self._open_until:
                 return None
+
             self._change_state(BreakerState.HALF_OPEN)
+
         if self._state is BreakerState.HALF_OPEN and self._probe is not None:
             return None
+
         self._last_number += 1
         permit = Permit(self._last_number, self._generation, now)
         self._unreported[permit.number] = permit
         if self._state is BreakerState.HALF_OPEN:
             self._probe = permit
+
         return permit
 
     def record(self, permit: Permit, *, succeeded: bool, now: MonotonicInstant) -> None:
@@ -241,6 +245,7 @@ class CircuitBreaker:
     def _count(self, permit: Permit, succeeded: bool, now: MonotonicInstant) -> None:
         if self._state is BreakerState.HALF_OPEN and permit.generation != self._generation:
             return
+
         self._roll_window(now)
         newest = self._sub_windows.pop()
         successes, failures = newest.successes + succeeded, newest.failures + (not succeeded)

@@ -118,6 +118,7 @@ class ClockGuard:
             passed = down_for
         else:
             passed = elapsed(record.utc, later(Instant(monotonic), self.utc_ahead))
+
         self.time_ahead = Span(record.time + max(passed, 0) - monotonic)
 
     def observe(self, *, wall: Instant, monotonic: MonotonicInstant) -> Span | None:
@@ -128,22 +129,28 @@ class ClockGuard:
             step = None
             if self._stepped is not None:
                 step = Span(ahead - self._stepped.ahead)
+
             self._stepped = None
             if abs(ahead - self.utc_ahead) > NOISE:
                 self.utc_ahead = ahead
+
             return step
+
         if self._trusted_before is not None and abs(ahead - self._trusted_before) <= TOLERANCE:
             step = Span(ahead - (self.utc_ahead if self._stepped is None else self._stepped.ahead))
             self.utc_ahead, self._trusted_before, self._stepped = ahead, None, None
             return step
+
         if self._stepped is None or abs(ahead - self._stepped.ahead) > TOLERANCE:
             step = Span(ahead - (self.utc_ahead if self._stepped is None else self._stepped.ahead))
             self._stepped = _Step(ahead, monotonic)
             return step
+
         if monotonic - self._stepped.at >= CONFIRMATION_PERIOD:
             self.utc_ahead, self._trusted_before, self._stepped = ahead, self.utc_ahead, None
         else:
             self._stepped = _Step(ahead, self._stepped.at)
+
         return None
 
 

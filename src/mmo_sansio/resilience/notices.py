@@ -151,6 +151,7 @@ def is_due(
         retried_at = record.attempts[-1] + _retry_delay(record.failures)
     else:
         retried_at = now
+
     if record.failures and now < retried_at:
         return False
 

@@ -53,8 +53,10 @@ class Reachability:
             since = began
         else:
             since = max(began, self._answered_at)
+
         if self._unanswered_since is None or since < self._unanswered_since:
             self._unanswered_since = since
+
         if (
             self.state is ServerState.REACHABLE
             and now - self._unanswered_since >= self.suspect_after_s

@@ -79,6 +79,7 @@ def recognise(
         if is_missed:
             return Recognition.UNMARKED
         return Recognition.CURRENT
+
     if stored.has_all_of(mark):
         return Recognition.CURRENT
     if mark.store_id != stored.mark.store_id:
@@ -89,6 +90,7 @@ def recognise(
     is_little = _lost_time(stored.mark, mark) <= loss_max
     if is_promoted and is_little:
         return Recognition.BEHIND
+
     return Recognition.RESTORED
 
 

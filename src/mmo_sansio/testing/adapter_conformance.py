@@ -326,6 +326,7 @@ def check_reversals(case: AdapterCase) -> None:
     provider = case.open_adapter()
     if not isinstance(provider, ReversesPayments):
         return
+
     for key in provider.reversal_operations:
         paid = _paid(case.transaction(key))
         reversal = _reversal_of(paid)
@@ -344,6 +345,7 @@ def check_payees(case: AdapterCase) -> None:
     provider = case.open_adapter()
     if not isinstance(provider, NamesPayees):
         return
+
     submissions = {
         (request.method, request.target)
         for transaction in _transactions(case, provider)
@@ -423,6 +425,7 @@ def check_sign_in(case: AdapterCase) -> None:
     provider = case.open_adapter()
     if not isinstance(provider, SignsIn):
         return
+
     assert not provider.rejects_token(HttpResponse(200, (), b"{}"))
     provider.scope_of(HttpRequest("GET", b"https://elsewhere.example/"))
     echo = " ".join(_secrets(case)).encode()
@@ -431,10 +434,12 @@ def check_sign_in(case: AdapterCase) -> None:
         for status in (200, 401, 403, 500):
             for body in bodies:
                 _check_sign_in_failure(case, provider, scope, HttpResponse(status, (), body))
+
         try:
             token = _sign_in(provider, scope, LOST)
         except (ExchangeFailed, SignInFailed):
             token = None
+
         assert token is None, "a lost answer brought a token"
 
 
@@ -533,17 +538,23 @@ def _conversations_apart(
         if isinstance(provider, ReversesPayments):
             yield provider.reverse(reversal, paid, now=APART)
             yield provider.poll_reversal(reversal, paid, now=APART)
+
     if isinstance(provider, SignsIn):
         for scope in sorted(_scopes(case, provider)):
             yield provider.sign_in(scope, now=APART)
+
     if isinstance(provider, VerifiesDeposits):
         yield provider.verify_deposit(_claim(case), now=APART)
+
     if isinstance(provider, ChecksAccount):
         yield provider.check_account(now=APART)
+
     if isinstance(provider, ReportsAvailability):
         yield provider.ask_availability(now=APART)
+
     if isinstance(provider, ReportsBalances):
         yield provider.ask_balances(now=APART)
+
     if isinstance(provider, NamesPayees):
         yield provider.ask_payee(case.msisdn, "", now=APART)
 
@@ -592,6 +603,7 @@ def _undecided(payment: Transaction, *, has_asked: bool) -> tuple[type[inputs.Pr
         return (*known, inputs.ProviderAccepted)
     if payment.order.flow is Flow.WEB and not has_asked:
         return (*known, inputs.ProviderNeverReceived)
+
     return known
 
 
@@ -666,6 +678,7 @@ def _check_report(
         allowed = expected
     else:
         allowed = (expected,)
+
     names = " or ".join(kind.__name__ for kind in allowed)
     assert isinstance(report, expected), f"{shown} came to {report}, and not to {names}"
     assert (report.gateway_reference, report.provider) == (REFERENCE, NAME)

@@ -272,10 +272,12 @@ def ledger_with(*transactions: Transaction) -> Ledger:
         if order.merchant_reference is not None:
             key = (order.brand, order.merchant_reference)
             ledger.references[key] = ReferenceUse(transaction.reference, order.created_at)
+
         if order.flow is Flow.PUSH:
             known = transaction.progress.provider_reference or ""
             deposit = DepositRecorded(order.provider, known, transaction.reference)
             ledger.apply((deposit,))
+
         intent: DurableIntent
         if stage is Stage.CREATED:
             intent = SubmitToProvider(transaction.reference)
@@ -283,7 +285,9 @@ def ledger_with(*transactions: Transaction) -> Ledger:
             intent = DeliverCallback(transaction.reference)
         else:
             continue
+
         ledger.intents[transaction.reference, intent.kind] = intent
+
     return ledger
 
 

@@ -167,6 +167,7 @@ class World:
         """Take the next action; return False when there is none."""
         if not self._pending_intents:
             return False
+
         match self._pending_intents.pop(0):
             case SubmitToProvider(gateway_reference):
                 self._submit(gateway_reference)
@@ -189,6 +190,7 @@ class World:
                 )
             case other:
                 assert_never(other)
+
         return True
 
     def settle(self) -> None:

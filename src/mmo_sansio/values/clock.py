@@ -146,9 +146,11 @@ def parse_exact_timestamp(text: str) -> tuple[Instant, str]:
         return from_datetime(datetime.fromisoformat(text)), ""
     if len(text) > TIMESTAMP_MAX:
         raise ValueError("too long")
+
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         raise ValueError("not ISO 8601")
+
     year, _, month, day, hour, _, minute, second, fraction, sign, hours, minutes = match.groups()
     date = (int(year), int(month), int(day))
     time = (int(hour or 0), int(minute or 0), int(second or 0))

@@ -48,6 +48,7 @@ def possible_msisdns(digits: str, countries: Iterable[str]) -> list[str]:
         if country in DIALLING_CODES and len(digits) <= _national_digits_max(country):
             code = DIALLING_CODES[country]
             found += [code + digits, code + digits.removeprefix("0")]
+
     return list(dict.fromkeys(found))
 
 

@@ -465,6 +465,7 @@ class Progress:
         told."""
         if self.stage is not Stage.AWAITING_RESULT:
             return False
+
         match self.payer_action:
             case OpenUrl(needs_commit=needs_commit, returned_at=returned_at):
                 return needs_commit and returned_at is not None

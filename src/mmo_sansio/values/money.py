@@ -55,11 +55,13 @@ def parse_number(text: str) -> Decimal:
     read (G7)."""
     if len(text) > NUMBER_CHARACTERS_MAX:
         raise AmountError(f"must be a number of at most {NUMBER_CHARACTERS_MAX} characters")
+
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise AmountError("must be a decimal number such as 150.00")
     if abs(int(match[3] or 0)) > _EXPONENT_MAX:
         raise AmountError("must be a number between 0 and 10^15")
+
     return Decimal(text)
 
 
@@ -86,6 +88,7 @@ def to_money(value: Decimal, currency: str) -> Money:
             if decimals
             else f"must be a whole number in {currency}"
         )
+
     return Money(minor, currency)
 
 
@@ -97,11 +100,13 @@ def written_money(text: str, currency: str) -> Money:
     value = check_amount(parse_number(text))
     if not _WRITTEN.fullmatch(text):
         raise AmountError("must be digits, with a point before decimals")
+
     if len(text.partition(".")[2]) > decimals:
         raise AmountError(
             f"must have at most {decimals} decimals in {currency}, also zeros: a point may be meant"
             " to part thousands"
         )
+
     return to_money(value, currency)
 
 

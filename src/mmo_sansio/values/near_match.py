@@ -25,9 +25,11 @@ def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
     by_folded = {_fold(name): name for name in sorted(known, reverse=True)}
     if len(name) > NAME_MAX:
         return None
+
     close = difflib.get_close_matches(_fold(name), by_folded, n=1, cutoff=cutoff)
     if close:
         return by_folded[close[0]]
+
     return None
 
 
@@ -43,11 +45,13 @@ def near_match(name: str, known: Iterable[str]) -> str:
     ]
     if 1 < len(whole) <= PARTS_MAX:
         return f"Did you mean {', '.join(whole[:-1])} or {whole[-1]}?"
+
     close = closest_name(name, names)
     if close is not None:
         return f"Did you mean {close}?"
     if names:
         return f"Known are: {', '.join(names)}."
+
     return ""
 
 

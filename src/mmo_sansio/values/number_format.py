@@ -47,10 +47,13 @@ def format_amount(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str
     number = format_count(abs(int(whole)), numbers)
     if decimals:
         number += numbers.decimal_separator + format_digits(decimals, numbers)
+
     if amount.minor < 0:
         number = f"-{number}"
+
     if numbers.is_currency_first:
         return f"{amount.currency} {number}"
+
     return f"{number} {amount.currency}"
 
 

@@ -70,4 +70,5 @@ def clean_code(text: str) -> str | None:
     )
     if _CODE.fullmatch(typed):
         return typed
+
     return None

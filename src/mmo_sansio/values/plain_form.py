@@ -54,13 +54,16 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         return lambda plain: {parts[0](key): parts[1](value) for key, value in plain.items()}
     if collection is not None:
         return lambda plain: collection(map(parts[0], plain))
+
     if has(kind):
         readers = {name: _reader(type_) for name, type_ in get_type_hints(kind).items()}
         return lambda plain: kind(**{name: read(plain[name]) for name, read in readers.items()})
+
     if kind is bytes:
         return b64decode
     if isinstance(kind, EnumType):
         return kind
+
     return _unchanged
 
 

@@ -68,6 +68,7 @@ class ProblemType:
         """Return the rejection of this type with this detail and these field faults."""
         if retry_after_s is None and self.status == 503:
             retry_after_s = RETRY_AFTER_S
+
         return Problem(
             self.status,
             self.title,

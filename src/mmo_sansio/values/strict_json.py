@@ -45,6 +45,7 @@ def structure_error(body: bytes) -> str | None:
         return (
             None  # Most texts have so few brackets and commas, even with those inside of strings.
         )
+
     depth = values = 0
     for found in _STRING_OR_STRUCTURE.finditer(body):
         token = found[0]
@@ -57,8 +58,10 @@ def structure_error(body: bytes) -> str | None:
             values += 1
         elif token in (b"}", b"]"):
             depth -= 1
+
         if values > VALUES_MAX:
             return f"it has more than {VALUES_MAX} members and elements"
+
     return None
 
 
@@ -72,6 +75,7 @@ def parse_object(body: bytes) -> dict[str, JsonValue]:
     excess = structure_error(body)
     if excess is not None:
         _reject(excess)
+
     try:
         parsed = _DECODER.decode(body.decode())
     except UnicodeDecodeError as error:
@@ -80,10 +84,13 @@ def parse_object(body: bytes) -> dict[str, JsonValue]:
         _reject(f"{error.msg} at line {error.lineno}, column {error.colno}")
     except ValueError as error:
         _reject(str(error))
+
     if _ESCAPED_SURROGATE.search(body) and _has_lone_surrogates(parsed):
         _reject("it has half of a surrogate pair")
+
     if not isinstance(parsed, dict):
         _reject("it is no object")
+
     return parsed
 
 

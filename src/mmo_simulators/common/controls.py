@@ -22,6 +22,7 @@ def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpRe
     path, _ = path_and_query(request)
     if path.startswith("/_simulator/") and (refusal := _foreign_refusal(request)) is not None:
         return refusal
+
     try:
         match request.method, path:
             case "GET", "/_simulator/book":
@@ -48,12 +49,15 @@ def _foreign_refusal(request: HttpRequest) -> HttpResponse | None:
         target = parse_url(f"http://{(request.value(b'host') or b'').decode('ascii', 'replace')}/")
     except UrlError as error:
         return json_response(400, {"error": f"Host: {error}"})
+
     if target.address is None and target.host != "localhost":
         return json_response(
             421, {"error": "Controls are not served under this host: name an address or localhost"}
         )
+
     if request.value(b"sec-fetch-site") not in (None, b"same-origin", b"none"):
         return json_response(403, {"error": "Controls take no requests from pages of other sites"})
+
     return None
 
 

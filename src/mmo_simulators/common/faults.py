@@ -151,6 +151,7 @@ class FaultScript:
             elif fault.times > 0:
                 fault.times -= 1
                 met.append(fault.fault)
+
         return tuple(met)
 
 
@@ -198,6 +199,7 @@ def respond_with_faults(
                 return answer
             case EndWith() | PollWith() | EndAfter() | CallBack():
                 pass  # They are about what comes after the answer.
+
     return handle()
 
 
@@ -214,10 +216,12 @@ def parse_planned_fault(document: Mapping[str, Any]) -> PlannedFault:
         raise ValueError(f"do must be one of {', '.join(_FAULT_PARSERS)}")
     if not isinstance(skip, int) or not isinstance(times, int) or min(skip, times) < 0:
         raise ValueError("skip and times must be counts")
+
     try:
         fault = _FAULT_PARSERS[do](**parameters)
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{do}: {error}") from None
+
     return PlannedFault(at, fault, skip, times)
 
 
@@ -243,10 +247,12 @@ def _scripted_response(
         raise ValueError(f"headers may not have {own[0]}: the server sends its own")
     if body is None:
         return HttpResponse(status, fields)
+
     if isinstance(body, str):
         octets = body.encode()
     else:
         octets = json.dumps(body).encode()
+
     return HttpResponse(status, fields or JSON_HEADERS, octets)
 
 

@@ -42,6 +42,7 @@ def system_streams(ca_file: Path | None = None) -> OpenStream:
         stream = await trio.open_tcp_stream(target.host, target.port)
         if target.scheme == "http":
             return stream
+
         secured = trio.SSLStream(
             stream, context, server_hostname=target.host, https_compatible=True
         )
@@ -50,6 +51,7 @@ def system_streams(ca_file: Path | None = None) -> OpenStream:
         except BaseException:
             await trio.aclose_forcefully(secured)
             raise
+
         return secured
 
     return open_stream
@@ -61,6 +63,7 @@ async def call_back(request: HttpRequest, *, open_stream: OpenStream) -> HttpRes
         target = parse_url(request.target.decode("utf-8", "surrogateescape"))
     except UrlError as error:
         raise ExchangeFailed(str(error), may_have_arrived=False) from None
+
     with trio.move_on_after(CALLBACK_TIMEOUT_S):
         try:
             stream = await open_stream(target)
@@ -72,6 +75,7 @@ async def call_back(request: HttpRequest, *, open_stream: OpenStream) -> HttpRes
             raise ExchangeFailed(
                 f"There was no whole response: {error}.", may_have_arrived=True
             ) from error
+
     raise ExchangeFailed(
         f"There was no response within {CALLBACK_TIMEOUT_S:g} s.", may_have_arrived=True
     )

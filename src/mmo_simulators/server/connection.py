@@ -64,8 +64,10 @@ class SimulatorConnection:
             await self._stream.send_all(self._to_bytes(response, closes=True))
             await self._close_gently()
             return False
+
         if request is None:
             return False
+
         match self._respond(request):
             case HttpResponse() as response:
                 await self._stream.send_all(
@@ -79,8 +81,10 @@ class SimulatorConnection:
                 await self._stream.send_all(sent[: int(len(sent) * sent_share)])
                 await trio.sleep(close_after / SECOND)
                 return False
+
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             return True
+
         await self._close_gently()
         return False
 
@@ -120,13 +124,16 @@ class SimulatorConnection:
         own = [(b"date", format_datetime(to_datetime(self._now()), usegmt=True).encode())]
         if response.status not in (204, 304):
             own.append((b"content-length", b"%d" % len(response.body)))
+
         if closes:
             own.append((b"connection", b"close"))
+
         head = h11.Response(status_code=response.status, headers=[*own, *response.headers])
         if has_body and response.body:
             body = [h11.Data(data=response.body)]
         else:
             body = []
+
         return b"".join(
             self._http.send(event) or b"" for event in (head, *body, h11.EndOfMessage())
         )

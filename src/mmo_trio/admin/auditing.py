@@ -93,6 +93,7 @@ async def verify_audit_log(
     audit_keys = None
     if keys is not None:
         audit_keys = await load_audit_keys(store, keys)
+
     chain, found = AuditChainVerifier(audit_keys), known_head is None or known_head.number == 0
     fault: str | None = None
     while fault is None:
@@ -101,12 +102,16 @@ async def verify_audit_log(
             head = await store.audit_head()
             if await store.audit_after(chain.verified_head.number, limit=1):
                 continue  # A row was added meanwhile.
+
             fault = chain.verify_end(head)
             break
+
         fault = chain.verify(rows)
         found = found or any(known_head == AuditHead(row.number, row.hash) for row in rows)
+
     if fault is None and not found and known_head is not None:
         fault = f"row {known_head.number} isn't the one that was seen."
+
     return AuditVerification(fault, chain.verified_head)
 
 

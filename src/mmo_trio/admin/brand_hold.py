@@ -52,10 +52,12 @@ async def stop_unsubmitted(
             replies = await submit([StopPayment(payment.reference, user) for payment in waiting])
         else:
             replies = ()
+
         applied = sum(isinstance(reply, Applied) for reply in replies)
         stopped, going_on = stopped + applied, going_on + len(page.transactions) - applied
         if page.next_position is None:
             return HoldReport(stopped, going_on)
+
         selection = PaymentFilter(
             brand, None, Status.PENDING, page.next_position, STOPPED_AT_ONCE_MAX
         )

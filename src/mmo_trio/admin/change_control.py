@@ -118,9 +118,11 @@ class ConfigurationChanges:
         before = await self.brand(brand)
         if brand_version(before) != version:
             raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
+
         after = edit(before)
         if after == before:
             raise ChangeRefused(ChangeRefusal.NOTHING_CHANGES)
+
         change = ConfigurationChange(0, before, after, reason, user, self.audit_log.now())
         event = self.audit_log.event(
             f"user:{user}",
@@ -165,6 +167,7 @@ class ConfigurationChanges:
             return await self.propose(
                 user, change.after.id, brand_version(change.after), lambda _: change.before, reason
             )
+
         now = self.audit_log.now()
         reverted = evolve(
             change, state=ChangeState.REVERTED, reverted_by=user, reverted_at=now, remark=reason
@@ -191,13 +194,16 @@ class ConfigurationChanges:
                 due = len(refused)
             else:
                 due = bisect_right(refused, page[-1].created_at, key=_created_at)
+
             requests = list(merge(page, refused[:due], key=_created_at)) if due else page
             refused = refused[due:]
             before.add(requests)
             after.add(requests)
             if is_complete:
                 break
+
             position = _position(page[-1])
+
         return BackTestPair(
             before.result,
             after.result,
@@ -214,6 +220,7 @@ class ConfigurationChanges:
             position = None
             if found:
                 position = _position(found[-1])
+
             page = await self.store.refused_requests(
                 brand, begin=begin, end=end, after=position, limit=_PAGE
             )
@@ -257,6 +264,7 @@ class ConfigurationChanges:
         result = await self.store.decide_configuration_change(expected_state, decided, event)
         if result is not ChangeDecision.DONE:
             await self._refuse(user, decided, ChangeRefusal[result.name])
+
         return decided
 
     async def _refuse(self, user: str, change: ConfigurationChange, refusal: ChangeRefusal) -> None:

@@ -82,6 +82,7 @@ class ClockErrors:
                 f"transactions with a createdAt in the future, not named here: "
                 f"{len(self.payments) - NAMED_MAX}"
             )
+
         for what, count in (
             ("reversals", len(self.reversals)),
             ("claims of deposits", len(self.claims)),
@@ -91,12 +92,14 @@ class ClockErrors:
                     f"{what} with times in the future, as a wrong clock wrote them: {count}; see "
                     "`mmo db mend-clock`"
                 )
+
         if self.held_until is not None:
             found.append(
                 f"stamps reach to {format_with_microseconds(self.held_until)}, which lies in the "
                 f"future, as a wrong"
                 " clock wrote them: see `mmo db mend-clock`"
             )
+
         return found
 
 
@@ -114,6 +117,7 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
         found += misdated
         if len(misdated) < len(page.transactions) or page.next_position is None:
             break
+
         selection = evolve(selection, before=page.next_position)
 
     claims = await store.due_claims(LAST_INSTANT, limit=CLAIMS_MAX)

@@ -40,6 +40,7 @@ def find_concerns(
         concerns = [Concern("provider says otherwise", "bad")]
     else:
         concerns = []
+
     if is_stuck(payment, now=now):
         concerns.append(Concern("outcome unknown", "warn"))
 
@@ -47,8 +48,10 @@ def find_concerns(
     concerns += _settled_otherwise(payment, reasons)
     if reasons - {SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE}:
         concerns.append(Concern("in the suspense book", "warn"))
+
     if is_undelivered:
         concerns.append(Concern("callback not delivered", "warn"))
+
     return concerns
 
 
@@ -59,6 +62,7 @@ def describe_stuck(history: PaymentHistory, *, now: Instant) -> str | None:
     order, progress = payment.order, payment.progress
     if not is_stuck(payment, now=now):
         return None
+
     age = format_span(elapsed(progress.submitted_at or order.accepted_at, now))
     asked = "It was not asked about yet."
     if progress.polls:
@@ -66,8 +70,10 @@ def describe_stuck(history: PaymentHistory, *, now: Instant) -> str | None:
             times = "once"
         else:
             times = f"{progress.polls} times"
+
         at = [line.at for line in history.journal if line.input_name in _ANSWERS]
         asked = f"Asked {times}" + (f", last at {_time(max(at))}." if at else ".")
+
     if progress.wake_at is not None:
         asked += f" Next at {_time(order.to_utc(progress.wake_at))}."
 
@@ -106,10 +112,12 @@ async def load_concerns(
     the gateway's own time."""
     if not payments:
         return {}
+
     references = [payment.reference for payment in payments]
     entries: dict[str | None, list[SuspenseEntry]] = {}
     for entry in await store.admin.open_suspense_of(references):
         entries.setdefault(entry.gateway_reference, []).append(entry)
+
     undelivered = await store.admin.undelivered_of(references)
     found = {
         payment.reference: find_concerns(

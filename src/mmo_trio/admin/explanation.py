@@ -54,6 +54,7 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         same_reference = await store.admin.find_transactions(
             reference=order.merchant_reference, brand=order.brand, limit=SAME_REFERENCE_READ_MAX
         )
+
     return PaymentHistory(
         transaction,
         await store.admin.timeline(reference),
@@ -127,6 +128,7 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
     for entry in history.suspense if ended is not None else ():
         if not says_otherwise(history.transaction, entry):
             continue
+
         told = json.loads(entry.content)
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
@@ -135,10 +137,12 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
             when = "before that"
         else:
             when = f"{format_span(elapsed(at, entry.first_at))} later"
+
         if told.get("confirmed") is False:
             doubt = ", and has not confirmed it"
         else:
             doubt = ""
+
         end = f"It ended as {ended}, {_source_text(progress.completion_source)}"
         report = f"{entry.provider} reported {report}{doubt}"
         yield Alarm(
@@ -165,6 +169,7 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             f"It is simulated, as the account {order.provider} was when it was accepted: no money "
             f"moves by it."
         )
+
     match transaction.status:
         case Status.PENDING:
             until = format_with_microseconds(order.to_utc(order.expires_at))
@@ -235,6 +240,7 @@ def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
             age = "An older"
         else:
             age = "A newer"
+
         yield (
             f"{age} payment has the same merchantReference: {order.gateway_reference}, "
             f"{other.status.value}, created at"
@@ -305,6 +311,7 @@ _DELIVERY_FAILURE_TEXTS = {
 def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
     if history.transaction.order.display_qr_url is None:
         return
+
     deliveries = [
         json.loads(entry.detail) for entry in history.journal if entry.input_name == "QrConcluded"
     ]
@@ -316,6 +323,7 @@ def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
                 f"The QR code was not brought to the merchant: {delivery['detail']} It is not "
                 f"sent again."
             )
+
     if not deliveries:
         yield "The QR code has not been brought to the merchant."
 
@@ -325,19 +333,24 @@ def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
     if not transaction.progress.stage.is_terminal:
         yield "The merchant is called back once it has ended; a look-up says pending."
         return
+
     if transaction.order.result_url is None:
         yield "There is no address to call back: the brand has no push_result_url."
         return
+
     if not history.callbacks:
         yield "The callback has no outcome yet: a gateway that serves this store sends it."
         return
+
     for callback in history.callbacks:
         attempt = callback.attempt
         if attempt.outcome is DeliveryOutcome.DELIVERED:
             yield f"The merchant was called back and answered {attempt.status}."
             continue
+
         if history.brand is not None:
             yield "The merchant learns the result by a look-up or from the records."
+
         if attempt.status in (401, 403):
             yield "The merchant's server refused our X-API-KEY: it compares with another key."
 
@@ -358,10 +371,12 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
     if history.brand is None:
         yield f"The brand {history.transaction.order.brand} was removed: nobody can look this up."
         return
+
     brand = history.brand.brand
     in_use = [key for key in history.brand.keys if key.retired_at is None]
     if not brand.enabled:
         yield f"The brand {brand.id} is disabled: its requests are refused with merchant_disabled."
+
     if not in_use:
         yield (
             f"The brand {brand.id} has no API key in use: it can't look this up nor verify "

@@ -49,6 +49,7 @@ async def fill_book(
                     members = parse_members(text)
                     for entry in payment_entries(brand, members, is_simulated=is_simulated):
                         book.add(entry)
+
             count += len(page.objects)
             note_progress(count)
             payments = _next_page(payments, page)
@@ -61,11 +62,13 @@ async def fill_book(
             async with take_turn():
                 page = await _read_page(store, reversals)
                 found = [(parse_members(text), mark) for text, mark in page.marked_objects]
+
             # One that changes meanwhile comes again, and is booked once, as it was last.
             reversed_payments |= {
                 reversals[0]["gatewayReference"]: reversals for reversals in found
             }
             reversals = _next_page(reversals, page)
+
         for payment, mark in reversed_payments.values():
             for entry in reversal_entries(brand, payment, is_simulated=mark):
                 book.add(entry)

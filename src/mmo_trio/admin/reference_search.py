@@ -34,6 +34,7 @@ async def search_by_reference(
         if page.transactions:
             break
         page = await admin.search_payments(spelling, before=before, limit=limit)
+
     return page
 
 
@@ -69,6 +70,7 @@ async def search_by_beginning(
     at, scanned, sought = before, 0, _letters_and_digits(beginning)
     if not sought:
         return PaymentPage((), None)
+
     while scanned < scanned_max:
         page = await admin.list_payments(PaymentFilter(brand=brand, before=at, limit=READ_AT_ONCE))
         for transaction in page.transactions:
@@ -77,8 +79,10 @@ async def search_by_beginning(
                 found.append(transaction)
                 if len(found) == limit:
                     return PaymentPage(found, at)
+
         if page.next_position is None:
             return PaymentPage(found, None)
+
     return PaymentPage(found, at)
 
 

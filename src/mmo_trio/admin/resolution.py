@@ -116,16 +116,19 @@ def next_state(
         if is_own:
             return ResolutionRefusal.OWN_PROPOSAL
         return ResolutionRefusal.NOT_PERMITTED
+
     if action is ProposalAction.PROPOSE:
         if state in UNFINISHED_STATES:
             return ResolutionRefusal.ALREADY_PROPOSED
         return ProposalState.OPEN
+
     if action is ProposalAction.APPROVE and state in UNFINISHED_STATES:
         return ProposalState.APPROVED
     if action is ProposalAction.REJECT and state is ProposalState.OPEN:
         return ProposalState.REJECTED
     if state is None:
         return ResolutionRefusal.NO_PROPOSAL
+
     return ResolutionRefusal.ALREADY_DECIDED
 
 
@@ -199,6 +202,7 @@ async def check_evidence(
     against = await find_evidence_against(store, transaction, succeeded=error_code is None)
     if against is None and error_code is None and receipt is not None:
         against = await _find_payment_with(store, receipt, transaction)
+
     if against is not None:
         raise ResolutionRefused(
             ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}"
@@ -257,6 +261,7 @@ class Resolutions:
             raise ResolutionRefused(ResolutionRefusal.NO_PAYMENT)
         if transaction.progress.stage.is_terminal:
             raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED)
+
         await check_evidence(self.store, transaction, error_code, provider_reference)
         earlier = await self.store.admin.proposals(about=transaction.reference)
         unfinished = next(
@@ -265,6 +270,7 @@ class Resolutions:
         after = self._next_state(unfinished, ProposalAction.PROPOSE, user)
         if isinstance(after, ResolutionRefusal):
             raise ResolutionRefused(after)
+
         proposal = Proposal(
             0,
             transaction.reference,
@@ -281,9 +287,11 @@ class Resolutions:
         if id is None:
             await self._record(user, proposal, "refused")
             raise ResolutionRefused(ResolutionRefusal.ALREADY_PROPOSED)
+
         proposal = evolve(proposal, id=id)
         if not self.four_eyes and user.can_approve:
             await self.approve(user, proposal.id)
+
         return proposal
 
     async def approve(self, user: ResolutionUser, id: int) -> Proposal:
@@ -305,14 +313,17 @@ class Resolutions:
                 evolve(approved, state=ProposalState.REFUSED, remark=str(refused)),
                 "resolution_failed",
             )
+
         is_recorded = ended.state is ProposalState.DONE and await self._is_recorded_as_resolved(
             approved
         )
         event = None
         if not is_recorded:
             event = self._event(user, ended, action, ended.remark)
+
         if not await self.store.admin.update_proposal(ProposalState.APPROVED, ended, event=event):
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(approved))
+
         return ended
 
     async def reject(self, user: ResolutionUser, id: int, remark: str) -> Proposal:
@@ -349,9 +360,11 @@ class Resolutions:
             # The machine's users are not listed here; who may run commands is its own matter.
             if is_gone and not proposal.proposed_by.startswith(_COMMAND_PREFIX):
                 after = ResolutionRefusal.PROPOSER_DISABLED
+
         if proposal is None or after is ResolutionRefusal.NOT_PERMITTED:
             assert isinstance(after, ResolutionRefusal)
             raise ResolutionRefused(after)
+
         if isinstance(after, ResolutionRefusal) or self._is_with_another(user, proposal):
             await self._record(user, proposal, "refused")
             if (
@@ -359,10 +372,13 @@ class Resolutions:
                 and after is not ResolutionRefusal.ALREADY_DECIDED
             ):
                 raise ResolutionRefused(after)
+
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(proposal))
+
         await self._record(user, proposal, _AUDIT_ACTIONS[action], remark)
         if after is proposal.state:
             return proposal
+
         decided = evolve(
             proposal,
             state=after,
@@ -373,6 +389,7 @@ class Resolutions:
         if not await self.store.admin.update_proposal(proposal.state, decided):
             faster = await self.store.admin.proposal(proposal.id) or proposal
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(faster))
+
         return decided
 
     def _is_with_another(self, user: ResolutionUser, proposal: Proposal) -> bool:
@@ -403,6 +420,7 @@ class Resolutions:
                 raise ResolutionRefused(
                     ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile."
                 )
+
             await check_evidence(
                 self.store, transaction, resolution.error_code, resolution.provider_reference
             )

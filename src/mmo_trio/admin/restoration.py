@@ -62,9 +62,11 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
             replies = await submit(found)
         else:
             replies = ()
+
         marked += sum(isinstance(reply, Applied) for reply in replies)
         if page.next_position is None:
             return marked
+
         selection = evolve(selection, before=page.next_position)
 
 
@@ -112,10 +114,12 @@ async def record_lost_uses(
         stored = await _find_stored(store, some)
         if uses := list(_lost_uses(some, stored, user)):
             await submit(uses)
+
         count += len(uses)
         unknown_ends += [
             payment.name for payment in some if payment.name not in stored and _may_be_end(payment)
         ]
+
     return RecordedUses(count, unknown_ends)
 
 

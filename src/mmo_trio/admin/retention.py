@@ -119,8 +119,10 @@ class RetentionRun:
             resume = resume if has_skipped else step.position
             if step.changed:
                 self.on_change(duty, step.changed)
+
             if step.is_last or steps % POSITION_SAVED_AFTER_STEPS == 0:
                 await self.store.save_position(duty, resume)
+
         return changed
 
 
@@ -150,6 +152,7 @@ class RetentionPace:
         while self.is_busy():
             await trio.sleep(BUSY_PAUSE_S)
             await self._renew()
+
         began = time.monotonic()
         result = await self.store.age(duty, before, position, limit=size.rows)
         took_s = time.monotonic() - began

@@ -79,10 +79,12 @@ class Reversals:
         )
         if not user.can_propose or (self.limits and daily_max is None):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
+
         if brand in (await self.store.configuration()).restored_brands:
             await self._refuse(
                 user, about, "The store was restored: first close the gap (`mmo db restored`)."
             )
+
         asked = RequestReversal(
             payment.reference,
             brand,
@@ -104,9 +106,11 @@ class Reversals:
                 provider=payment.order.provider,
                 suspense_entry=wrong.entry.id,
             )
+
         told = None
         if amount is not None:
             told = str(amount)
+
         return await self._carry_out(
             user, asked, "reversal_requested", about, amount=told, reason=reason
         )
@@ -120,12 +124,16 @@ class Reversals:
         about, is_own = f"payment:{known.payment}", known.asked_by == user.name
         if not user.can_approve and (is_approved or not is_own):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
+
         if is_approved and self.four_eyes and is_same_person(known.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to approve it.")
+
         if is_approved and self._only_asks(user):
             await self._refuse(user, about, _COMMAND_REFUSED.format(verb="approves"))
+
         if known.state not in (_MAY_BE_APPROVED if is_approved else _MAY_BE_REFUSED):
             await self._refuse(user, about, _who_decided(known))
+
         decision = DecideReversal(
             id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark
         )
@@ -147,10 +155,13 @@ class Reversals:
         about = f"payment:{known.payment}"
         if not user.can_approve:
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
+
         if self.four_eyes and is_same_person(known.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to end it.")
+
         if self._only_asks(user):
             await self._refuse(user, about, _COMMAND_REFUSED.format(verb="ends"))
+
         ended = ResolveReversal(id, user.name, succeeded, evidence, provider_reference)
         outcome = "succeeded" if succeeded else "failed"
         return await self._carry_out(
@@ -202,8 +213,10 @@ def _who_decided(known: Reversal) -> str:
             known.ended_at,
             "refused" if known.sent_at is None else "ended",
         )
+
     if by is None or at is None:
         return f"It is {known.state} already."
+
     return f"{by} {verb} it already, at {format_with_microseconds(at)[:19]}Z."
 
 

@@ -50,6 +50,7 @@ class TimelineEntry:
         if self.stages is not None:
             stages = [STAGE_TEXTS.get(stage, stage.replace("_", " ")) for stage in self.stages]
             words.append(f"[{' → '.join(stages)}]")
+
         members = [
             f"{name} {value}"
             for name, value in self.members.items()
@@ -58,6 +59,7 @@ class TimelineEntry:
         ]
         if members:
             words.append(f"({', '.join(members)})")
+
         return " ".join(words)
 
     @property
@@ -219,19 +221,24 @@ def _input_text(line: JournalEntry) -> str:
             "ended it by the receipt that the provider had reported, as no question about it "
             "was answered"
         )
+
     if line.input_name == "ProviderFailed" and line.stage_after in (
         Stage.SUBMITTING,
         Stage.AWAITING_RESULT,
     ):
         return "says that the money will not move, and had reported a receipt: it is asked again"
+
     if line.input_name == "ProviderHinted" and "suspense" in json.loads(line.detail):
         return "reported a result, now in the suspense book"
+
     if line.input_name in ("CallbackConcluded", "QrConcluded"):
         return (
             f"{_INPUT_TEXTS[line.input_name]}: {DELIVERY_TEXTS[json.loads(line.detail)['outcome']]}"
         )
+
     if line.input_name == "BeginSubmission" and line.stage_after == Stage.FAILED:
         return "did not send the payment to its provider"
+
     return _INPUT_TEXTS.get(line.input_name, line.input_name)
 
 

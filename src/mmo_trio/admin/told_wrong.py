@@ -145,6 +145,7 @@ def find_told_wrong(
     suspense does, or all of the money has gone back."""
     if transaction.status is Status.PENDING:
         return None
+
     succeeded = transaction.status is Status.SUCCESS
     contrary = [
         entry
@@ -155,6 +156,7 @@ def find_told_wrong(
     ]
     if not contrary:
         return None
+
     delivered = [
         callback.at
         for callback in callbacks
@@ -164,6 +166,7 @@ def find_told_wrong(
     wrong = ToldWrong(transaction, entry, min(delivered, default=None), reversals)
     if wrong.is_settled:
         return None
+
     return wrong
 
 
@@ -187,13 +190,17 @@ async def list_told_wrong(
             payment = payments.get(entry.gateway_reference or "")
             if payment is None or find_told_wrong(payment, [entry], ()) is None:
                 continue
+
             wrong = await _load(store, payment)
             if wrong is not None and wrong.entry.id == entry.id:
                 found.append(wrong)
+
             if len(found) == limit:
                 return found
+
         if len(entries) < ENTRIES_READ:
             return found
+
         before = entries[-1].id
 
 
@@ -208,6 +215,7 @@ async def load_told_wrong(
     wrong = find_told_wrong(transaction, suspense, callbacks, reversals)
     if wrong is None or wrong.reported is not Status.SUCCESS or wrong.receipt is None:
         return wrong
+
     owner = await _find_receipt_owner(store, transaction, wrong.receipt)
     return evolve(wrong, receipt_owner=owner)
 
@@ -221,9 +229,12 @@ async def _find_receipt_owner(
         claim = await store.deposit_claim(provider, receipt)
         if claim is None or claim.payment == transaction.reference:
             return None
+
         reference = claim.payment
+
     if reference is None:
         return ReceiptOwner(None)
+
     owner = await store.transaction(reference)
     is_own = owner is not None and owner.order.brand == transaction.order.brand
     return ReceiptOwner(reference if is_own else None)
@@ -246,6 +257,7 @@ def merchant_message(wrong: ToldWrong) -> str:
         name = f"your reference {order.merchant_reference}"
     else:
         name = "an offline deposit"
+
     words = {Status.SUCCESS: "was paid", Status.FAILED: "failed"}
     told = words[wrong.transaction.status] + (
         f" ({progress.error_code})" if progress.error_code else ""
@@ -256,6 +268,7 @@ def merchant_message(wrong: ToldWrong) -> str:
             f"Since {_time(wrong.told_at)} our API has said that it {told}. You have not "
             f"confirmed a callback."
         )
+
     amount = format_amount(order.requested)
     details = [
         _member(entry, "errorCode"),
@@ -298,21 +311,26 @@ def _advice(wrong: ToldWrong) -> str:
                 "to you again."
             )
         return "The payee may not have the money. Do not pay again before we write to you again."
+
     if not wrong.is_confirmed:
         forbidden = "ask the payer to pay again, and do not deliver," if is_payin else "pay again"
         return f"It has not confirmed that yet. Do not {forbidden} before we write to you again."
+
     if wrong.receipt_owner is not None:
         return _advice_on_credited(wrong.receipt_owner, is_payin=is_payin)
+
     if wrong.has_other_returns:
         forbidden = "deliver, and do not pay it back yourself," if is_payin else "pay again"
         return (
             "Money of this payment has gone back, or may, by another receipt. Do not "
             f"{forbidden} before we write to you again."
         )
+
     if wrong.back.minor or wrong.may_go_back.minor:
         return _advice_on_returns(wrong, is_payin=is_payin)
     if is_payin:
         return "You have the money: deliver, or pay it back. Do not ask the payer to pay again."
+
     return (
         "The payee has the money: do not pay again. If you have already, answer to this "
         "message at once."
@@ -323,11 +341,13 @@ def _advice_on_credited(owner: ReceiptOwner, *, is_payin: bool) -> str:
     """Return what to do where the money of the report was credited as something else."""
     if not is_payin:
         return "Its receipt is that of another payment. Do not pay again before we write to you."
+
     if owner.reference is None:
         return (
             "Its receipt is that of another payment or deposit. Do not deliver, and do not ask the "
             "payer to pay again, before we write to you again."
         )
+
     return (
         f"This money is already credited to you as {owner.reference}: do not deliver again. Do not "
         "ask the payer to pay again."
@@ -338,11 +358,13 @@ def _advice_on_returns(wrong: ToldWrong, *, is_payin: bool) -> str:
     """Return what to do where money of a payment that was paid after all has gone back, or may."""
     if not is_payin:
         return "Do not pay again before we write to you again."
+
     if not wrong.left.minor:
         return (
             "Do not deliver, and do not pay it back yourself: it would go back twice. Do not ask "
             "the payer to pay again before we write to you again."
         )
+
     return (
         f"You keep {format_amount(wrong.left)}: agree with the payer what to deliver for that, or "
         "pay that back, and no more. Do not ask the payer to pay again."

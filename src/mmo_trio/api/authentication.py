@@ -132,6 +132,7 @@ class Authenticator:
             and now < self._known.trusted_until
         ):
             return verified
+
         network = subscriber_network(find_address())
         if (
             verified is None
@@ -139,15 +140,19 @@ class Authenticator:
             and self._wrong_keys[network].delay(now)
         ):
             raise ProblemError(UNSEEN_KEY)
+
         owner = await self._store.key_owner(*self._keyring.digests(key))
         if owner is None and self._reload_master_keys():
             owner = await self._store.key_owner(*self._keyring.digests(key))
+
         self._verified.pop(digest, None)
         if owner is None:
             self._count_wrong_key(network, now)
             return None
+
         while len(self._verified) >= CACHE_ENTRIES_MAX:
             self._verified.pop(next(iter(self._verified)))
+
         # The time of the look-up counts (A3), and so does the generation before it.
         self._verified[digest] = verified = VerifiedKey(
             owner, later(now, self._cache_ttl), generation
@@ -190,6 +195,7 @@ class Authenticator:
         selected = delivery_key.select_delivery_key(record, order, url)
         if isinstance(selected, delivery_key.DeliveryRefused):
             return selected
+
         assert record is not None, "it has the selected key"
         maker = delivery_key.maker_of(order, record.keys)
         if maker is not None and maker.retired_at is not None:
@@ -198,6 +204,7 @@ class Authenticator:
                 order.brand, url, vouching
             ):
                 return delivery_key.HOST_NOT_VOUCHED_FOR
+
         try:
             return self._keyring.unseal(order.brand, selected.sealed)
         except SealError:

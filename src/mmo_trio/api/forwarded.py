@@ -61,12 +61,14 @@ class TrustedProxies:
         None when that address is missing or unreadable: the client is unknown then."""
         if not self.is_trusted(peer):
             return parse_address(peer)
+
         entries = [entry.strip() for line in forwarded_for for entry in line.split(",")]
         client = ""
         while entries:
             client = entries.pop()
             if not self.is_trusted(client):
                 break
+
         return parse_address(client)
 
     def is_secure(self, peer: str, forwarded_proto: Sequence[str]) -> bool:

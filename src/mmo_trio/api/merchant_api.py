@@ -277,9 +277,11 @@ class MerchantApi:
         owner = known or await self.authenticator.find_owner(head, context)
         if owner is None:
             return None
+
         context.brand = owner.brand.id
         if owner.brand.enabled and owner.brand.limits.requests_per_second is not None:
             await self.request_rates.check(owner.brand)
+
         return owner
 
     async def _create(
@@ -299,6 +301,7 @@ class MerchantApi:
             reply = await self.create(input_, sender)
             if isinstance(reply, Rejected):
                 self.note_refusal(input_, reply.problem)
+
             return creation_response(reply, self.settings)
         except PROBLEM_ERRORS as error:
             return problem_of_error(error)
@@ -325,6 +328,7 @@ class ServedWindows:
         self.clock.mark_served(end)
         if self.save is None or self.clock.served_until <= self._saved_until:
             return
+
         async with self._lock:
             record = self.clock.record()
             if record.served_until > self._saved_until:

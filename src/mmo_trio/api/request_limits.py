@@ -137,6 +137,7 @@ async def _held(semaphore: trio.Semaphore, deadline: float) -> AsyncIterator[Non
             await semaphore.acquire()
         if limit.cancelled_caught:
             raise ProblemError(_TOO_MANY_PAGES) from None
+
     try:
         yield
     finally:

@@ -82,6 +82,7 @@ class Webhooks:
         endpoint = self.endpoints.get(name)
         if endpoint is None or not _is_known(token, endpoint.tokens):
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
+
         networks, proxies = endpoint.allowed_networks, self.trusted_proxies
         if networks and not is_in_networks(proxies.named_client(head, context), networks):
             logger.warning("notification_address_rejected", provider=endpoint.provider.name)
@@ -109,18 +110,23 @@ class Webhooks:
                     "notification_refused", provider=provider.name, reason=fault, once_a_second=True
                 )
                 return HttpResponse(401)
+
         notification = provider.read_notification(request)
         finding = None
         if endpoint.finder is not None:
             finding = endpoint.finder.read_finding(request)
+
         try:
             if finding is not None:
                 await self.learn(finding)
+
             if isinstance(notification, BalanceReport):
                 await self.learn_balances(notification)
+
             if isinstance(notification, interface.DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
+
             for input_ in await self._inputs_for(provider, notification):
                 await self._record(provider, input_)
         except (StoreUnavailable, OutcomeUnknown) as error:
@@ -131,6 +137,7 @@ class Webhooks:
                 once_a_second=True,
             )
             return HttpResponse(503, ((b"retry-after", b"5"),))
+
         return provider.answer_notification(request, True)
 
     async def _record(self, provider: interface.Provider, input_: Input) -> None:
@@ -141,6 +148,7 @@ class Webhooks:
             reply = await self.submit(input_)
             if isinstance(input_, ReversalFailed):
                 self.note_reversal(input_, reply)
+
             return
 
         fault: StoreUnavailable | OutcomeUnknown = StoreUnavailable("It has not answered in time.")
@@ -150,11 +158,13 @@ class Webhooks:
                 return
             except (StoreUnavailable, OutcomeUnknown) as error:
                 fault = error
+
         is_sent_once = (
             isinstance(provider, interface.NotifiesOnce) and provider.sends_notifications_once
         )
         if not is_sent_once or not await self.keep(input_):
             raise fault
+
         logger.warning("notification_kept", provider=input_.provider, once_a_second=True)
 
     async def _inputs_for(

@@ -109,6 +109,7 @@ def plan_brands(
         removed = tuple(id for id in stored if id not in names)
     else:
         removed = ()
+
     return BrandsPlan(
         added=added,
         changed=changed,
@@ -234,6 +235,7 @@ async def apply_plan(
 
     for new_key in plan.keys_to_add:
         await add_key(store, keyring, new_key.brand, new_key.api_key, now=now)
+
     return {
         brand: await create_key(store, keyring, brand, now=now)
         for brand in plan.brands_needing_keys
@@ -316,4 +318,5 @@ async def _plan_start(
             f"these brands have no API key: {', '.join(keyless[:NAMES_SHOWN_MAX])}{more}.",
             "Give them api_keys, or run `mmo brands apply`, which makes keys and shows them.",
         )
+
     return plan

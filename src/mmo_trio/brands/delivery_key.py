@@ -62,12 +62,15 @@ def select_delivery_key(
         in_use = []
     else:
         in_use = [key for key in record.keys if key.retired_at is None]
+
     if record is None or not in_use:
         return NO_API_KEY
+
     if (
         order.flow is Flow.PUSH
     ):  # Nobody requested it; it goes to the URL of the brand's configuration.
         return in_use[0]
+
     maker = maker_of(order, in_use) or in_use[0]
     return _maker_refusal(record.keys, order) or _host_refusal(record.brand, url) or maker
 
@@ -102,11 +105,13 @@ def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefuse
         if any(key.added_at <= order.created_at for key in leaked):
             return KEY_MAY_BE_LEAKED
         return None
+
     maker = maker_of(order, keys)
     if maker is None:
         return KEY_REMOVED
     if maker.leaked_at is None:
         return None
+
     return KEY_LEAKED
 
 
@@ -125,5 +130,7 @@ def keys_disclosed_through(
         was_oldest = max(none_older_since, key.added_at) < in_use_until
         if was_oldest and key.leaked_at is None and key.id != leaked.id:
             disclosed.append(key)
+
         none_older_since = max(none_older_since, in_use_until)
+
     return disclosed

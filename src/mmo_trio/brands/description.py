@@ -60,9 +60,11 @@ def _to_json(value: Any) -> Any:
             return sorted(value)
         case tuple():
             return [_to_json(element) for element in value]
+
     members = _members(value)
     if members is None:
         return value
+
     return {_json_name(key): _to_json(member) for key, member in members.items()}
 
 

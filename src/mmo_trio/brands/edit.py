@@ -89,6 +89,7 @@ def _brand_limits(brand: Brand, form: Mapping[str, str]) -> BrandLimits:
             raise InvalidEdit(
                 name, SettingsError(name, f"{text!r} is no whole number.", "Write digits only.")
             )
+
     limits = {name: int(text) for name, text in texts.items()}
     try:
         read: BrandLimits = brand_limits.read(
@@ -96,6 +97,7 @@ def _brand_limits(brand: Brand, form: Mapping[str, str]) -> BrandLimits:
         )
     except SettingsError as error:
         raise InvalidEdit(error.location.rpartition(", ")[2], error) from None
+
     return read
 
 
@@ -112,6 +114,7 @@ def _method_limits(
                     name, "it is missing.", "Give a smallest and a largest amount."
                 )
                 raise InvalidEdit(f"{number}.{currency}.{name}", error)
+
     table = FileTable(f"brand {brand.id}, method {method_name(method)}", {"limits": tables})
     try:
         limits: Mapping[str, Limits] = method_limits.read(table, "limits")
@@ -120,6 +123,7 @@ def _method_limits(
         # concerns several.
         currency, _, name = error.location.rpartition("limits.")[2].partition(".")
         raise InvalidEdit(f"{number}.{currency}.{name or 'min'}", error) from None
+
     return limits
 
 

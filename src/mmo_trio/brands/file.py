@@ -202,22 +202,27 @@ def method_limits(table: FileTable, key: str) -> Mapping[str, model.Limits]:
     example = 'Write limits.KES = { min = "10", max = "150000" }.'
     if not isinstance(values, dict) or not values:
         table.fail(key, "they are missing.", example)
+
     limits = {}
     for currency, bounds in values.items():
         where = f"{key}.{currency}"
         if currency not in CURRENCIES:
             table.fail(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
+
         if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= set(
             key_names(METHOD_LIMIT_FIELDS)
         ):
             table.fail(
                 where, f"it needs min and max, and may have {', '.join(DAILY_LIMITS)}.", example
             )
+
         amounts = {name: _amount.read(table, f"{where}.{name}") for name in bounds}
         if amounts["min"].minor > amounts["max"].minor:
             table.fail(where, "min is above max.", "Exchange them.")
+
         daily = {type: amounts[name] for name, type in DAILY_LIMITS.items() if name in amounts}
         limits[currency] = model.Limits(amounts["min"], amounts["max"], daily)
+
     return limits
 
 
@@ -248,11 +253,14 @@ def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
     for flow in flows:
         if flow not in operations:
             table.fail(key, f"{flow!r} is none.", near_match(flow, operations))
+
     if not flows:
         table.fail(key, "there are none.", 'Write flows = ["direct/payin"].')
+
     provider = table.values.get("provider")
     if (fault := flow_fault(flows, provider, table.elsewhere)) is not None:
         table.fail(key, fault, 'Write flows = ["web/payin"].')
+
     return frozenset(operations[flow] for flow in flows)
 
 
@@ -406,14 +414,17 @@ def logo(table: FileTable, key: str) -> model.Logo:
             content = opened.read(LOGO_BYTES_MAX + 1)
     except OSError as error:
         refuse(f"can't be read ({error.strerror}).")
+
     if len(content) > LOGO_BYTES_MAX:
         refuse(f"has more than {LOGO_BYTES_MAX:,} bytes.")
+
     media_type = next(
         (name for name, at, first in _LOGO_SIGNATURES if content[at : at + len(first)] == first),
         None,
     )
     if media_type is None:
         refuse("is neither PNG, JPEG nor WebP.")
+
     return model.Logo(media_type, content)
 
 
@@ -533,6 +544,7 @@ def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
     value = table.values[key]
     if not isinstance(value, dict):
         return model.ReusePolicy.same_for_all(_read_reuse(table, key))
+
     choices, types = (
         FileTable(f"{table.location}, {key}", value),
         [type_.value for type_ in model.Type],
@@ -677,6 +689,7 @@ def read_brands_file(
     except (OSError, UnicodeDecodeError) as error:
         remedy = "Name a file in UTF-8 that the gateway's user may read."
         raise SettingsError(str(path), f"it can't be read ({error}).", remedy) from None
+
     return parse_brands(
         text, source=str(path), providers=providers, rules=rules, elsewhere=elsewhere
     )
@@ -698,6 +711,7 @@ def parse_brands(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
+
     top = FileTable(source, document, providers, rules, Path(source).parent, elsewhere)
     top.allow_only(("brand",))
     brands = tuple(_parse_brand(source, table) for table in top.tables("brand", "[[brand]]"))

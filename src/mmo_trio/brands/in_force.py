@@ -68,4 +68,5 @@ async def wait_until_in_force(store: Store, *, timeout_s: float) -> InForce:
             return InForce(
                 [process.name for process in serving if process.name not in behind], behind
             )
+
         await trio.sleep(_WAIT_INTERVAL_S)

@@ -42,6 +42,7 @@ class _DerivedKeys:
     def __init__(self, master_key: bytes) -> None:
         if len(master_key) != MASTER_KEY_BYTES:
             raise ValueError(f"a master key has {MASTER_KEY_BYTES} bytes")
+
         self.id = _derive_key(master_key, b"mmo-gateway master key: id", _ID_BYTES).hex()
         self.cipher = AESGCM(_derive_key(master_key, b"mmo-gateway api keys: seal"))
         self.digest_key = _derive_key(master_key, b"mmo-gateway api keys: digest")

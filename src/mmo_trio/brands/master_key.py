@@ -67,6 +67,7 @@ def load_master_keys(path: Path) -> Sequence[bytes]:
     except OSError as error:
         remedy = "Let the gateway's user read it."
         raise SettingsError(where, f"it can't be read ({error.strerror}).", remedy) from None
+
     _check_access(path, status)
     keys = [_parse_key(line) for line in text.split()]
     if not 1 <= len(keys) <= MASTER_KEYS_MAX or None in keys or len(set(keys)) != len(keys):
@@ -74,6 +75,7 @@ def load_master_keys(path: Path) -> Sequence[bytes]:
         raise SettingsError(
             where, "it doesn't hold 32 bytes in Base64, or two different such lines.", remedy
         )
+
     return [key for key in keys if key is not None]
 
 
@@ -100,6 +102,7 @@ def replace_master_keys(path: Path, keys: Sequence[bytes]) -> None:
         status = path.stat()
         if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
             os.chown(temporary, status.st_uid, status.st_gid)
+
         temporary.chmod(stat.S_IMODE(status.st_mode))
         os.replace(temporary, path.resolve())
     except OSError as error:
@@ -147,6 +150,7 @@ def _write_temporary(path: Path, keys: Sequence[bytes]) -> Path:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise _not_writable(path, error) from None
+
     return temporary
 
 
@@ -166,13 +170,16 @@ async def open_keyring(store: Store, file: Path, *, may_create: bool, now: Insta
     SettingsError when the file can't be used, or when its keys are not those of the store."""
     if may_create and _file_identity(file) is None and not await _is_used(store):
         create_master_key(file)
+
     keyring = KeyRing(*load_master_keys(file))
     stored = await store.admin.master_keys()
     if not stored:
         stored = await _adopt_store(store, keyring, file, now=now)
+
     fault = master_key_fault(keyring, stored)
     if fault is not None:
         raise _mismatch(file, fault)
+
     return keyring
 
 
@@ -190,11 +197,13 @@ def master_key_fault(keyring: KeyRing, stored: Sequence[StoredMasterKey]) -> str
     if not set(ids) <= set(keyring.master_key_ids):
         names = f"{' and '.join(ids)}, and the file has {' and '.join(keyring.master_key_ids)}"
         return f"its keys are not those of the store: the store's secrets are sealed with {names}."
+
     if ids and keyring.master_key_id not in ids:
         return (
             f"its first key, {keyring.master_key_id}, is not in use any more; the store has "
             f"{' and '.join(ids)}."
         )
+
     return None
 
 
@@ -229,11 +238,13 @@ class MasterKeyFile:
         found = _file_identity(self.path)
         if found is None or found == self._seen:
             return False
+
         self._seen = found
         try:
             keys = load_master_keys(self.path)
         except SettingsError:
             return False
+
         before = self.keyring.master_key_ids
         self.keyring.replace(*keys)
         logger.info("master_keys_reloaded", in_use=self.keyring.master_key_id)
@@ -270,6 +281,7 @@ async def _adopt_store(
                 raise _mismatch(
                     file, "its keys are not those that the store's API keys are sealed with."
                 ) from None
+
     await store.admin.add_master_key(StoredMasterKey(1, keyring.master_key_id, now))
     return await store.admin.master_keys()
 
@@ -319,9 +331,11 @@ async def rotate_master_key(
                 "the first key of the file is in use already: `mmo keys finish` is the next step"
             )
         await store.admin.add_master_key(StoredMasterKey(newest.generation + 1, other, now))
+
     keyring = KeyRing(second, first)
     for reseal in reseals:
         await reseal(store.admin, keyring)
+
     replace_master_keys(file, [second, first])
     return keyring
 
@@ -340,10 +354,12 @@ async def finish_rotation(
         raise RotationError(
             "the second key of the file is not yet in use: `mmo keys rotate` is the next step"
         )
+
     for (
         reseal
     ) in reseals:  # A process that was not replaced may have sealed something with the second key.
         await reseal(store.admin, KeyRing(first, second))
+
     await store.admin.end_master_keys(below=newest.generation, now=now)
     replace_master_keys(file, [first])
     return KeyRing(first)

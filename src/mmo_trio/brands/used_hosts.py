@@ -46,6 +46,7 @@ class UsedHosts:
                     keys_by_host(await _newest_payments(self._store, brand)),
                 )
                 self._known[brand] = known, read_at
+
         return bool(keys & known.get(host, set()))
 
 

@@ -12,12 +12,14 @@ def run() -> None:
     if sys.argv[1:] in (["--help"], ["-h"]):
         print(help_text())
         return
+
     try:
         from mmo_trio.cli.group import main
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("mmo_"):
             raise  # It is ours, so installing helps nobody.
         sys.exit(installation_advice("mmo", error.name, "server"))
+
     main(prog_name="mmo")
 
 

@@ -125,6 +125,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.register_blueprint(create_design_blueprint())
     for module in PAGES:
         app.register_blueprint(module.pages)
+
     app.show_http_errors("fault.html")
     app.register_error_handler(ChangeRefused, _show_refusal)
     app.register_error_handler(ResolutionRefused, _show_refusal)
@@ -145,11 +146,13 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         g.user = None
         if not is_own_host():
             return _unknown_host_response()
+
         if request.endpoint not in PUBLIC_ENDPOINTS:
             if not await authenticate():
                 return await sign_in.interrupt()
             if await second_factor.is_enrolment_due():
                 return redirect_to("second_factor.show")
+
             # Before the page reads anything: what happens meanwhile is news to it.
             g.store_state = await live.store_state(context)
             if id := request.args.get(sign_in.TYPED_ARGUMENT):
@@ -158,6 +161,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
                     g.typed_form = typed
                 else:
                     g.typed_form = None
+
         return None
 
     @app.after_request
@@ -292,6 +296,7 @@ async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationE
         waiting = await _count_waiting()
     except (StoreUnavailable, OutcomeUnknown):
         waiting = {}
+
     return {
         group: [
             (entry, format_capped_count(waiting.get(entry.endpoint, 0)))

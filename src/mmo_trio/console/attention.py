@@ -58,6 +58,7 @@ def account_concerns(findings: Iterable[AccountFinding]) -> Sequence[AccountConc
             detail = f"{found.words} ({found.code})"
         else:
             detail = found.words
+
         match found.state:
             case AccountState.REFUSED:
                 if is_sign_in:
@@ -76,6 +77,7 @@ def account_concerns(findings: Iterable[AccountFinding]) -> Sequence[AccountConc
                 concerns.append((3, AccountConcern(False, f"{found.part} warned of", detail)))
             case _:
                 pass
+
     return [concern for _, concern in sorted(concerns, key=lambda ranked: ranked[0])]
 
 
@@ -127,6 +129,7 @@ async def read_attention(
                 "work_lists.callbacks",
             )
         )
+
     return sorted(found, key=lambda each: not each.is_bad)
 
 
@@ -153,10 +156,12 @@ async def _stopped() -> list[Attention]:
             more = f" and {len(open_brands) - 3:,} more"
         else:
             more = ""
+
         if len(open_brands) == 1:
             merchants = "1 merchant"
         else:
             merchants = f"{len(open_brands):,} merchants"
+
         found.append(
             Attention(
                 False,
@@ -165,6 +170,7 @@ async def _stopped() -> list[Attention]:
                 "providers.list_breakers",
             )
         )
+
     return found
 
 
@@ -182,6 +188,7 @@ async def _unknown_money() -> list[Attention]:
                 "work_lists.stuck",
             )
         )
+
     entries = await admin.suspense_entries(limit=READ_MAX)
     if entries:
         references = {entry.gateway_reference for entry in entries if entry.gateway_reference}
@@ -195,6 +202,7 @@ async def _unknown_money() -> list[Attention]:
                 "work_lists.suspense",
             )
         )
+
     return found
 
 
@@ -217,6 +225,7 @@ async def _approvals() -> list[Attention]:
                 "work_lists.list_proposals",
             )
         )
+
     unfinished = await store.list_reversals(only_unfinished=True, limit=READ_MAX)
     reversals = [reversal for reversal in unfinished if not reversal.state.has_ended]
     if reversals:
@@ -228,6 +237,7 @@ async def _approvals() -> list[Attention]:
                 "reversals.list_reversals",
             )
         )
+
     changes = await store.admin.configuration_changes(state=ChangeState.OPEN, limit=READ_MAX)
     if changes:
         found.append(
@@ -240,6 +250,7 @@ async def _approvals() -> list[Attention]:
                 "brands.list_changes",
             )
         )
+
     return found
 
 

@@ -50,11 +50,13 @@ async def export_book() -> Response:
     brands = [record.brand.id for record in await console().store.admin.brands()]
     if brand is not None and brand not in brands:
         raise BadRequest("There is no such brand.")
+
     if await _count_payments(month, brand) > PAYMENTS_MAX:
         raise BadRequest(
             f"There are more than {PAYMENTS_MAX:,} payments until the end of this month. Write its "
             "book by the command `mmo records export --for-accounting`."
         )
+
     if not exports.has_room_for(user):
         raise TooManyRequests(
             "An export is running. Start the next one when it is complete.", retry_after=10
@@ -65,6 +67,7 @@ async def export_book() -> Response:
         chosen = brands
     else:
         chosen = [brand]
+
     lines = _book_lines(console().store, month, chosen, turns_of(request.scope))
 
     async def held_lines() -> AsyncGenerator[bytes, None]:
@@ -102,6 +105,7 @@ async def _book_lines(
                 lines = _lines(rows)
             yield lines
             rows = []
+
     yield _lines(rows)
 
 

@@ -159,6 +159,7 @@ async def _brand_days() -> Mapping[str, BrandDayFigures]:
     by_brand: dict[str, list[PaymentSum]] = {}
     for sum_payment in await context.counted.sum_payments(query, by=CountDimension.BRAND):
         by_brand.setdefault(sum_payment.key, []).append(sum_payment)
+
     return {
         brand: BrandDayFigures(
             sum(counted.count for counted in sums if counted.error_code is None),
@@ -176,6 +177,7 @@ async def show_brand(brand: str) -> str:
     record = await store.brand_record(brand)
     if record is None:
         raise NotFound(ChangeRefusal.NO_BRAND.value)
+
     newest = (
         await store.admin.list_payments(PaymentFilter(brand=brand, limit=NEWEST_READ_MAX))
     ).transactions
@@ -260,11 +262,13 @@ def _limit_uses(
 
     if (rate := brand.limits.requests_per_second) is not None:
         yield LimitUse("requests a second", f"at most {rate:,}", None)
+
     if (pending_max := brand.limits.pending_payments) is not None:
         pending = amount(PENDING_COUNTER, 0)
         yield LimitUse(
             "pending payments", f"{pending:,} of {pending_max:,}", _share(pending, pending_max)
         )
+
     for method in brand.methods:
         for currency, limits in method.limits.items():
             for type, most in limits.daily.items():
@@ -325,16 +329,19 @@ async def propose(brand: str) -> Response | tuple[str, int]:
     before, form = await _changes().brand(brand), await request.form
     if version != brand_version(before):
         raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
+
     try:
         after = edit_brand(before, form, elsewhere=console().elsewhere)
     except InvalidEdit as invalid:
         return await _edit_form(before, form, reason, INVALID_FIELD, invalid=invalid), 400
+
     if after == before:
         return await _edit_form(before, form, reason, ChangeRefusal.NOTHING_CHANGES.value), 400
     if form.get("act") == "check" or form.get("checked") not in (None, brand_version(after)):
         return await _edit_form(before, form, reason, after=after), 200
     if not reason:
         return await _edit_form(before, form, fault=NO_REASON, after=after), 400
+
     change = await _changes().propose(
         user.name,
         brand,
@@ -373,6 +380,7 @@ async def _edit_form(
                 is_open or len(brand.methods) <= OPEN_METHODS_MAX,
             )
         )
+
     return await render_template(
         "configuration/edit.html",
         brand=brand,
@@ -398,12 +406,15 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     change = None
     if id < 2**63:
         change = await context.store.admin.configuration_change(id)
+
     if change is None:
         raise NotFound(ChangeRefusal.NO_CHANGE.value)
+
     if request.args.get("day") == "today":
         day = "today"
     else:
         day = "yesterday"
+
     number = context.now() // DAY - (day == "yesterday")
     tested = await _changes().back_test(change, number)
     record = await context.store.brand_record(change.after.id)
@@ -451,11 +462,13 @@ async def revert(id: int) -> Response | tuple[str, int]:
     remark = await form_field("remark", is_required=False)
     if not remark:
         return await show_change(id, lacks_remark=True), 400
+
     change = await _changes().revert(user.name, id, remark)
     if change.id == id:
         text = f"Change {id} is taken back."
     else:
         text = f"The way back is proposed: change {change.id}."
+
     return with_notice(redirect_to("brands.show_change", id=change.id), text)
 
 

@@ -96,7 +96,9 @@ class CountedPast:
                 rows = await read(evolve(query, begin=begin, end=end))
                 if later(end, SETTLED_AFTER) <= now:
                     self._keep(key, rows)
+
             found += rows
+
         return found
 
     def _keep(self, key: _Key, rows: Sequence[Any]) -> None:

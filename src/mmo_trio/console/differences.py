@@ -63,9 +63,11 @@ def summarize(groups: Sequence[tuple[str, Sequence[ShownDifference]]]) -> str:
     differences = [difference for _, group in groups for difference in group]
     if len(differences) != 1:
         return f"{len(differences)} changes"
+
     [each] = differences
     if each.members:
         return f"{each.setting}, {_members_words(each.members)}"
+
     texts = ["none" if value is None else value.text for value in (each.before, each.after)]
     currency = each.setting.rpartition(" ")[2]
     before, after = (text.removeprefix(f"{currency} ") for text in texts)

@@ -80,6 +80,7 @@ class _Filling(HTMLParser):
             attributes["value"] = values[0]
         elif tag == "textarea" and values:
             self.edits[at + len(text)] = ("", str(escape(values[0])))
+
         words = [
             name if value is None else f'{name}="{escape(value)}"'
             for name, value in attributes.items()

@@ -30,6 +30,7 @@ def known_browser(name: str) -> str | None:
     value = sessions.cookie(BROWSER_COOKIE)
     if not value or len(value) > _COOKIE_CHARACTERS_MAX:
         return None
+
     try:
         sealed = urlsafe_b64decode(value.encode("ascii"))
         content = console().keys.unseal_secret(_owner(name), sealed)
@@ -39,6 +40,7 @@ def known_browser(name: str) -> str | None:
     id, known_since = content[:_ID_BYTES], Instant(int.from_bytes(content[_ID_BYTES:], "big"))
     if elapsed(known_since, console().now()) < KNOWN_FOR:
         return id.hex()
+
     return None
 
 

@@ -66,4 +66,5 @@ async def store_state(context: ConsoleContext) -> str:
             f"{begin // HOUR}-{changes}-{(await admin.audit_head()).number}-{callback}-{entry}"
         )
         known.at_s = at_s
+
     return known.text

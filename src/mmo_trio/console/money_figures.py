@@ -74,6 +74,7 @@ def draw_money(
     series = [Series("taken", [taken[step] / unit for step in steps], "c2")]
     if paid_out:
         series.append(Series("paid out", [-paid_out[step] / unit for step in steps], "c1"))
+
     return draw_bars(f"money-{currency}", f"{currency} by the hour", labels, series, format_compact)
 
 

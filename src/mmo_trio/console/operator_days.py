@@ -68,6 +68,7 @@ def operator_day(
     for at in starts:
         cell = found.get(at)
         levels.append("none" if cell is None else cell_level(cell.succeeded, cell.failed))
+
     runs = list(_runs(levels))
 
     stops = [
@@ -110,8 +111,10 @@ def stop_times(
         elif row.event.action == "provider_opened" and since is not None:
             stopped.append((since, row.event.at))
             since = None
+
     if closed_at is not None:
         stopped.append((closed_at, now))
+
     return [(since, until) for since, until in stopped if until > begin]
 
 

@@ -89,6 +89,7 @@ async def show() -> str:
     period = OVERVIEW_PERIODS.get(request.args.get("view", "day"))
     if period is None:
         raise BadRequest("There is no such view.")
+
     by, of = (
         parse_choice(CountDimension, request.args.get(name), DIMENSION_FAULT)
         for name in ("by", "of")
@@ -98,6 +99,7 @@ async def show() -> str:
     only = None
     if of is not None and value:
         only = (of, value)
+
     now = console().now()
     end = _period_end(request.args.get("end"), now, period)
     begin = earlier(end, period.length)
@@ -134,7 +136,9 @@ async def show() -> str:
             by_dimension[CountDimension.BRAND] = statistics_by_key(
                 await counted_past.count_payments(counted, by=CountDimension.BRAND)
             )
+
         brands = await _brand_health(counted, by_dimension[CountDimension.BRAND], failed)
+
     if which is False:
         figures += await _simulated_figures(evolve(counted, is_simulated=True))
 
@@ -142,11 +146,13 @@ async def show() -> str:
     totals = currency_totals(sums)
     if period.step == HOUR and (only is None or only[0] is CountDimension.PROVIDER):
         days = await _operator_days(begin, end, only)
+
     failures = failure_counts(sums)
     if period.step == HOUR:
         hour_or_day = slice(11, 16)
     else:
         hour_or_day = slice(5, 10)
+
     labels = [format_utc_seconds(Instant(int(step.key)))[hour_or_day] for step in steps]
     charts = [
         draw_money(total.currency, sums, [step.key for step in steps], labels)
@@ -224,6 +230,7 @@ async def _operator_days(
     ended = Counter[str]()
     for count in counts:
         ended[count.provider] += count.succeeded + count.failed
+
     closed = {
         closed_provider.name: closed_provider.closed_at
         for closed_provider in await admin.closed_providers()
@@ -235,10 +242,12 @@ async def _operator_days(
             continue
         if len(days) == HEALTH_ROWS_MAX:
             break
+
         events = await admin.audit(about=f"provider:{name}", limit=STOPS_READ_MAX)
         stops = stop_times(events, begin, now, closed.get(name))
         title = console().provider_titles.get(name, name)
         days.append(operator_day(name, title, counts, begin, end, stops))
+
     return sorted(days, key=lambda day: (day.succeeded / day.ended, -day.ended))
 
 
@@ -332,6 +341,7 @@ async def _brand_health(
                 failed_callbacks=failures[brand.id],
             )
         )
+
     return worst_first(found)
 
 
@@ -381,8 +391,10 @@ def statistics_by_key(counts: Iterable[PaymentCount]) -> dict[str, PaymentStatis
                 statistics.succeeded += count.count
             case Status.FAILED:
                 statistics.failed += count.count
+
         if count.status is not Status.PENDING:
             statistics.latencies[count.latency_s] += count.count
+
     return by_key
 
 
@@ -428,6 +440,7 @@ def payment_figures(
     points = None
     if not (rate is None or rate_before is None):
         points = round((rate - rate_before) * 100, 1)
+
     few_created = 0 < before.created < ENDED_MIN
     few_ended = 0 < before.ended < ENDED_MIN
     return [
@@ -538,6 +551,7 @@ def judge_health(
         level, text = HealthLevel.QUIET, "too few to tell"
     else:
         level, text = HealthLevel.WELL, "well"
+
     return Health(key, title, level, text, known.created, format_rate(known.success_rate), rate)
 
 
@@ -579,6 +593,7 @@ def build_charts(
         top = float(max(2, *places))
     else:
         top = 2.0
+
     charts = [
         draw_bars(
             "volume",
@@ -601,6 +616,7 @@ def build_charts(
                 bottom=lowest,
             )
         )
+
     return charts
 
 

@@ -96,14 +96,18 @@ async def read_page(
         found = await read(before=None, after=after, limit=size + 1)
         if len(found) > size:
             return link_page(found[1:], after=number(found[1]), before=number(found[-1]), size=size)
+
         before = None
+
     found, last = split_page(await read(before=before, after=None, limit=size + 1), size)
     newer = None
     if found and before is not None:
         newer = number(found[0])
+
     page = link_page(found, after=newer, before=last and number(last), size=size)
     if before is not None:
         return page
+
     return evolve(page, first=1)
 
 

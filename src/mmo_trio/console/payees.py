@@ -40,6 +40,7 @@ async def ask(reference: str) -> str:
     payees = console().payees
     if payees is None or not may_ask_payee(payment, left, history.reversals):
         raise BadRequest("No operator is asked whose account this is.")
+
     order = payment.order
     await record_action(PAYEE_ASKED, f"payment:{payment.reference}", provider=order.provider)
     written = " ".join(filter(None, (order.party.first_name, order.party.last_name)))

@@ -62,6 +62,7 @@ def funnel_of(newest: Sequence[Transaction]) -> Funnel | None:
     made = [payment for payment in newest if payment.order.flow is Flow.WEB]
     if not made:
         return None
+
     pressed = [payment for payment in made if payment.progress.submitted_at is not None]
     paid = [payment for payment in pressed if payment.status is Status.SUCCESS]
     codes = [payment.progress.error_code for payment in pressed if payment.progress.error_code]

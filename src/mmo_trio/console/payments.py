@@ -192,14 +192,17 @@ def _parse_time(text: str | None, *, is_end: bool) -> Instant | None:
     BadRequest."""
     if text is None:
         return None
+
     for form in (_DAY_FORMAT, *_TIME_FORMATS):
         try:
             at = from_datetime(datetime.strptime(text, form).replace(tzinfo=UTC))
         except ValueError:
             continue
+
         if is_end and form == _DAY_FORMAT:
             return later(at, DAY)
         return at
+
     raise BadRequest(TIME_FAULT)
 
 
@@ -213,8 +216,10 @@ async def list_payments() -> str:
     totals = None
     if selection.fields:
         totals = await admin.total_payments(selection.payment_filter)
+
     if totals is not None and totals.is_complete:
         page = evolve(page, total=totals.count)
+
     return await render_template(
         "payments.html",
         page=page,
@@ -247,13 +252,17 @@ async def _read_page(payment_filter: PaymentFilter) -> ListPage[Transaction]:
             older = None
             if rows:
                 older = format_position(position_of(rows[-1]))
+
             return link_page(rows, after=format_position(found.next_position), before=older)
+
         payment_filter = evolve(payment_filter, after=None)
+
     found = await admin.list_payments(payment_filter)
     rows, before, following = found.transactions, payment_filter.before, found.next_position
     newer = None
     if before is not None:
         newer = format_position(position_of(rows[0]) if rows else before)
+
     page = link_page(
         rows, after=newer, before=None if following is None else format_position(following)
     )
@@ -283,8 +292,10 @@ async def _count(payment_filter: PaymentFilter) -> int | None:
         or elapsed(begin, end) > COUNTED_MAX
     ):
         return None
+
     if has_content or len(chosen) > 1:
         return None
+
     query = CountQuery(DAY, begin, end, chosen[0] if chosen else None)
     counts = await console().store.admin.count_payments(query, by=None)
     return sum(count.count for count in counts if count.status is Status.PENDING)
@@ -321,6 +332,7 @@ async def _quick_selections(selection: PaymentSelection) -> list[QuickSelection]
         count = f"{totals.count:,}{'' if totals.is_complete else '+'}"
     else:
         count = ""
+
     return [
         QuickSelection("All", others),
         *(
@@ -340,6 +352,7 @@ async def export_payments() -> Response:
         raise TooManyRequests(
             "An export is running. Start the next one when it is complete.", retry_after=10
         )
+
     await record_action("payments_exported", "payments", selection=selection.fields)
     payment_filter = evolve(selection.payment_filter, limit=EXPORT_PAGE_SIZE)
     csv_pages = _csv_pages(console().store.admin, payment_filter, turns_of(request.scope))
@@ -365,11 +378,14 @@ async def _csv_pages(
                 evolve(payment_filter, limit=min(left, EXPORT_PAGE_SIZE))
             )
             lines = csv_lines([_cells(transaction) for transaction in page.transactions])
+
         if lines:
             yield lines
+
         left -= len(page.transactions)
         if page.next_position is None:
             return
+
         payment_filter = evolve(payment_filter, before=page.next_position)
 
 
@@ -424,6 +440,7 @@ async def show_found(id: str) -> str | Response:
     text = await kept_input(current_user().name, id)
     if not isinstance(text, str):
         raise NotFound("This search is over: type it again, at the top.")
+
     before = parse_position(query_argument("before"))
     digits = parse_phone_number(text)
     may_see = current_user().has_permission(Permission.SEE_PERSONAL_DATA)
@@ -433,6 +450,7 @@ async def show_found(id: str) -> str | Response:
             method.country for brand in await admin.brands() for method in brand.brand.methods
         )
         msisdns = possible_msisdns(digits, countries)
+
     is_beginning = query_argument("beginning") is not None
     found = PaymentPage((), None)
     if not is_beginning:
@@ -440,15 +458,19 @@ async def show_found(id: str) -> str | Response:
             admin, text, msisdns=msisdns, before=before, limit=PAGE_SIZE
         )
         is_beginning = before is None and not found.transactions
+
     if may_see and digits is not None:
         references = [transaction.reference for transaction in found.transactions]
         await record_action(
             PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references
         )
+
     if len(found.transactions) == 1 and before is None and found.next_position is None:
         return redirect_to("payments.show_payment", reference=found.transactions[0].reference)
+
     if is_beginning:
         found = await search_by_beginning(admin, text, before=before, limit=PAGE_SIZE)
+
     return await render_template(
         "found.html",
         rows=found.transactions,
@@ -541,6 +563,7 @@ def _possible_outcomes(transaction: Transaction) -> Sequence[tuple[str, Sequence
         groups = [("Paid: the money has moved", [SUCCESS])]
     else:
         groups = []
+
     if Stage.FAILED in reachable:
         for title, who in (
             ("by the payer", "payer"),
@@ -549,4 +572,5 @@ def _possible_outcomes(transaction: Transaction) -> Sequence[tuple[str, Sequence
         ):
             codes = [code.value for code in ErrorCode if EXPLANATIONS[code].who_acts == who]
             groups.append((f"Failed, to be mended {title}", codes))
+
     return groups

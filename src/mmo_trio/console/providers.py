@@ -102,6 +102,7 @@ async def list_providers() -> str:
     history = list[AuditRow]()
     for name, _ in page.rows:
         history += await store.admin.audit(about=f"provider:{name}", limit=HISTORY_ROWS_MAX)
+
     history.sort(key=lambda row: row.number, reverse=True)
     return await render_template(
         "providers.html",
@@ -158,6 +159,7 @@ async def _read_rows(titles: Sequence[tuple[str, str]], now: Instant) -> Sequenc
                 elapsed(checked_at, now) > 2 * CHECKED_EVERY,
             )
         )
+
     return rows
 
 
@@ -179,6 +181,7 @@ def show_float(known: KnownFloat, balances: Sequence[AccountBalance], now: Insta
     for balance in balances:
         if balance.key == latest.key and balance.amount.currency == latest.amount.currency:
             units[balance.at // HOUR] = balance.amount
+
     values = [units.get(step) for step in range(end - hours + 1, end + 1)]
     line = draw_sparkline(
         [None if value is None else float(max(0, value.minor)) for value in values],
@@ -191,6 +194,7 @@ def show_float(known: KnownFloat, balances: Sequence[AccountBalance], now: Insta
         text = f"Last {hours} hours, at least {format_amount(least)}"
         if line.forecast:
             text += f", runs out in about {format_time_left(known).removesuffix(' left')}"
+
     return ShownFloat(known, format_time_left(known), line, text)
 
 

@@ -58,11 +58,13 @@ async def list_reversals() -> str:
     selected = query_argument("show") or ""
     if selected not in SELECTIONS:
         raise BadRequest("There is no such selection.")
+
     store, before = console().store, parse_position(query_argument("before"))
     found, next_position = await _find_page(SELECTIONS[selected][1], before)
     payments = await store.transactions([reversal.payment for reversal in found])
     if found:
         await record_view("reversals", [reversal.id for reversal in found])
+
     return await render_template(
         "reversals.html",
         page=ListPage(
@@ -92,6 +94,7 @@ async def _find_page(
         before = None
         if last is not None:
             before = Position(max(reversal.asked_at for reversal in last), last[0].payment)
+
         found = [
             reversal for group in shown for reversal in reversed(group) if reversal.state in states
         ]
@@ -141,6 +144,7 @@ async def resolve(reference: str, number: int) -> Response:
     outcome = await form_field("outcome")
     if outcome not in ("succeeded", "failed"):
         raise BadRequest("There is no such outcome.")
+
     reversal = await _reversals().resolve(
         resolution_user(current_user()),
         reversal_id((await find_payment(reference)).reference, number),

@@ -118,6 +118,7 @@ async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
         await console().audit_log.record(
             actor, "second_factor_locked", actor, address=client_address()
         )
+
     return None
 
 
@@ -143,6 +144,7 @@ async def enrol() -> Response:
     """Make a new secret and show it once; it counts when the user confirms it by a code."""
     if fault := await _attempt_to_prove():
         return Response(await show(fault), 403)
+
     user, context = current_user(), console()
     secret = generate_secret()
     await context.store.admin.begin_enrolment(
@@ -166,6 +168,7 @@ async def confirm() -> Response:
     factor = await context.store.admin.second_factor(user.name)
     if factor is None or factor.pending is None:
         raise Conflict("There is no second factor to confirm: begin again.")
+
     await _check_limit(user.name, now)
     secret = context.keys.unseal_secret(second_factor_owner(user.name), factor.pending)
     step = matching_step(secret, code, now)
@@ -173,6 +176,7 @@ async def confirm() -> Response:
         await record_action("second_factor_failed", user.actor, address=client_address())
         page = await render_template("enrol.html", qr_code=None, secret=None, fault=WRONG_CODE_TEXT)
         return Response(page, 403)
+
     await _forgive(user.name)
     await record_action("second_factor_enrolled", user.actor)
     codes = generate_recovery_codes()
@@ -186,6 +190,7 @@ async def confirm() -> Response:
     )
     if not confirmed:
         raise Conflict("Another second factor was begun meanwhile: begin again.")
+
     return Response(await render_template("recovery_codes.html", codes=codes))
 
 
@@ -237,14 +242,17 @@ async def _attempt_to_prove() -> str | None:
             await accept_code(factor, await form_field("code", length_max=CODE_CHARACTERS_MAX))
             is not None
         )
+
     if is_right:
         await _forgive(user.name)
         return None
+
     await record_action("second_factor_failed", user.actor, address=client_address())
     if factor is None:
         return WRONG_PASSWORD_TEXT
     if factor.locked_at is None:
         return WRONG_CODE_TEXT
+
     return LOCKED_TEXT
 
 
@@ -270,11 +278,13 @@ def matching_step(secret: bytes, code: str, now: Instant) -> int | None:
     digits = code.replace(" ", "")
     if not (digits.isascii() and digits.isdigit() and len(digits) == CODE_DIGITS):
         return None
+
     current = now // SECOND // TIME_STEP_S
     found = None
     for step in range(current - TIME_STEPS_TOLERATED, current + TIME_STEPS_TOLERATED + 1):
         if hmac.compare_digest(code_at(secret, Instant(step * TIME_STEP_S * SECOND)), digits):
             found = step
+
     return found
 
 

@@ -116,6 +116,7 @@ async def record_view(about: str, entries: Sequence[int | str] = ()) -> None:
     user = current_user()
     if not user.has_permission(Permission.SEE_PERSONAL_DATA):
         return
+
     seen = set[int | str]()
     for row in await console().store.admin.audit(about=about, limit=VIEWS_READ_MAX):
         detail = json.loads(row.event.detail)
@@ -123,6 +124,7 @@ async def record_view(about: str, entries: Sequence[int | str] = ()) -> None:
             if not entries:
                 return
             seen.update(detail["entries"])
+
     if not entries:
         await record_action(PERSONAL_DATA_VIEWED, about, session=user.session_name)
     elif unseen := [entry for entry in entries if entry not in seen]:
@@ -133,10 +135,12 @@ async def _load_user() -> CurrentUser | None:
     token = cookie(SESSION_COOKIE)
     if not token or len(token) > TOKEN_CHARACTERS_MAX:
         return None
+
     admin, now, settings = console().store.admin, console().now(), console().settings
     found = await admin.session(token_digest(token))
     if found is None:
         return None
+
     session, account = found
     idle = elapsed(session.seen_at, now)
     is_over = (
@@ -145,11 +149,14 @@ async def _load_user() -> CurrentUser | None:
     user = CurrentUser(account, session, derive_form_token(token))
     if account.disabled_at is not None:
         return None
+
     if is_over:
         g.former_user = user
         return None
+
     if idle >= MINUTE and not is_automatic():
         await admin.touch_session(session.digest, now)
+
     return user
 
 
@@ -241,6 +248,7 @@ def own_path(text: str) -> str | None:
         endpoint, values = current_app.url_map.bind("").match(path, "GET")
     except HTTPException:
         return None
+
     return url_for(endpoint, **values) + (
         f"?{urlencode(fields)}" if (fields := parse_qsl(query)) else ""
     )

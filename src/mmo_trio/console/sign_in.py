@@ -45,6 +45,7 @@ async def interrupt() -> Response:
         return redirect_to(
             "sign_in.show_form", to=None if place == url_for("overview.show") else place
         )
+
     await sessions.check_form_token(former.form_token)
     form = await request.form
     fields = [
@@ -81,6 +82,7 @@ async def show_form(
     response = Response(page, status)
     if moves_on:
         response.headers["Refresh"] = f"0; url={to}"
+
     sessions.set_cookie(response, sessions.FORM_COOKIE, secret)
     return response
 
@@ -101,6 +103,7 @@ async def sign_in() -> Response:
         )
         response.headers["Retry-After"] = str(wait // SECOND + 1)
         return response
+
     user = await _find_user(name, form.get("password", ""))
     factor = await second_factor.active_factor(name)
     audit_log = console().audit_log
@@ -109,6 +112,7 @@ async def sign_in() -> Response:
             "nobody", "sign_in_failed", name=await _recorded_name(name), address=address
         )
         return await show_form(WRONG_CREDENTIALS_TEXT, 403, name=name, typed=typed)
+
     actor, kind = f"user:{user.name}", None
     if factor is not None:
         kind = await second_factor.accept_code(factor, form.get("code", ""))
@@ -118,12 +122,14 @@ async def sign_in() -> Response:
             is_told = factor.locked_at is not None and browser is not None
             fault = second_factor.LOCKED_TEXT if is_told else WRONG_CREDENTIALS_TEXT
             return await show_form(fault, 403, name=name, typed=typed)
+
     await forgive_failures(store, name, address, browser=browser)
     await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
     to = sessions.own_path(request.args.get("to", "")) or url_for("overview.show")
     with suppress(ValueError, SealError):  # Nothing was typed, or by another user.
         id = await keep_input(user.name, b64decode(typed, validate=True))
         to += ("&" if "?" in to else "?") + urlencode({TYPED_ARGUMENT: id})
+
     response = Response("", 303, {"Location": to})
     await sessions.begin_session(user, response)
     remember_browser(response, user.name)

@@ -38,6 +38,7 @@ def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Sp
     limits = [(of_pair, FAILURES_PER_PAIR_MAX)]
     if not attempt.network.startswith(_BROWSER):
         limits += [(of_name, FAILURES_PER_NAME_MAX), (of_network, FAILURES_PER_NETWORK_MAX)]
+
     return Span(
         max(
             found[-most].at + WINDOW - attempt.at if len(found) >= most else 0
@@ -65,6 +66,7 @@ async def admit_attempt(
     # It is not among them where a success has forgiven it meanwhile.
     if attempt in others:
         others.remove(attempt)
+
     return retry_after(attempt, others)
 
 

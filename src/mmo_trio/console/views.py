@@ -212,11 +212,13 @@ def describe_suspense(entry: SuspenseEntry, payment: Transaction | None) -> str:
     told = ", ".join(part for part in (_REPORT_TEXTS.get(name, format_words(name)), amount) if part)
     if payment is None or "reversal" in report:
         return to_reading_text(f"Reported {told}.")
+
     is_settled = entry.reason in (SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE)
     if is_settled:
         words = f"settled {amount}"
     else:
         words = f"reported {told}"
+
     return to_reading_text(f"Asked {payment.order.requested}, {words}.")
 
 
@@ -252,6 +254,7 @@ def tell_story(
             gap = Span(0)
         else:
             gap = elapsed(before, entry.at)
+
         steps.append(
             StoryStep(
                 entry.at,
@@ -267,6 +270,7 @@ def tell_story(
             )
         )
         before = entry.last_at or entry.at
+
     return steps
 
 
@@ -295,6 +299,7 @@ def list_phases(entries: Sequence[TimelineEntry]) -> list[Phase]:
     sent = [entry for entry in entries if entry.kind == "BeginSubmission"]
     if not ends or not sent or not entries:
         return []
+
     ended_at = ends[0].at
     accepted = [entry.at for entry in entries if entry.kind == "ProviderAccepted"]
     called_back = [entry.at for entry in entries if entry.kind == "CallbackConcluded"]
@@ -309,12 +314,15 @@ def list_phases(entries: Sequence[TimelineEntry]) -> list[Phase]:
     whole = sum(spans)
     if not whole:
         return []
+
     phases, begin = [], 0.0
     for (name, look, *_), span in zip(marks, spans, strict=True):
         width = 100 * span / whole
         if span >= SHOWN_SPAN:
             phases.append(Phase(name, format_span(Span(span)), look, begin, width))
+
         begin += width
+
     return phases
 
 
@@ -399,6 +407,7 @@ def show_event(row: AuditRow, mask: PersonalDataMask) -> ShownEvent:
         actor = f"{name} (command line)"
     else:
         actor = name or kind
+
     return ShownEvent(
         event.at, actor, format_words(event.action), event.about.replace(":", " ", 1), details
     )

@@ -72,6 +72,7 @@ async def stuck() -> str:
     following = None
     if last is not None:
         following = {"after": format_position(position_of(last))}
+
     rows = [
         (row, format_span(elapsed(row.progress.submitted_at or row.order.created_at, now)))
         for row in shown
@@ -106,6 +107,7 @@ def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
     members: dict[str, list[Transaction]] = {}
     for payment in payments:
         members.setdefault(payment.order.provider, []).append(payment)
+
     groups = []
     for provider, waiting in members.items():
         sent = [
@@ -116,6 +118,7 @@ def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
         groups.append(
             StuckGroup(provider, title, len(waiting), _sums(waiting), min(sent), max(sent))
         )
+
     return sorted(groups, key=lambda group: -group.count)
 
 
@@ -139,6 +142,7 @@ async def list_proposals() -> str:
     page = cut_page(unfinished, PROPOSALS_PAGE_SIZE)
     if page.rows:
         await record_view("resolutions", [row.id for row in page.rows])
+
     payments = await store.transactions([row.gateway_reference for row in page.rows])
     shown = [(row, payments.get(row.gateway_reference)) for row in page.rows]
     return await render_template("resolutions.html", page=page, proposals=shown)
@@ -223,9 +227,11 @@ async def suspense() -> str:
     else:
         read = partial(store.admin.suspense_entries, with_closed=selected == "all")
         page = await read_page(read, lambda each: each.id, CARDS_PAGE_SIZE)
+
     shown = page.rows
     if shown:
         await record_view("suspense", [entry.id for entry in shown])
+
     payments = await store.transactions(
         [entry.gateway_reference for entry in shown if entry.gateway_reference]
     )
@@ -263,6 +269,7 @@ async def close_suspense(id: int) -> Response:
     if not closed:
         await record_action("suspense_was_not_open", f"suspense:{id}")
         raise Conflict("There is no open entry with this number.")
+
     return with_notice(redirect_to("work_lists.suspense"), f"Entry {id} is closed.")
 
 
@@ -293,6 +300,7 @@ async def audit() -> str:
         subject = about
     else:
         subject = about.replace(" ", ":", 1)
+
     only_changes = query_argument("show") == "changes"
     read = partial(
         admin.audit,
@@ -303,6 +311,7 @@ async def audit() -> str:
     page = await read_page(read, lambda row: row.number)
     if actor is None and about is None and not only_changes:
         page = evolve(page, total=(await admin.audit_head()).number)
+
     rows = [(event, show_event(event, current_user().mask)) for event in page.rows]
     return await render_template(
         "audit.html", page=page, rows=rows, actor=actor, about=about, only_changes=only_changes

@@ -117,6 +117,7 @@ def draw_bars(
         values = [line.values[n] or 0 for line in series]
         ups.append(sum(value for value in values if value > 0))
         downs.append(sum(-value for value in values if value < 0))
+
     lowest = max(downs, default=0)
     scale = Scale(
         -round_up_scale(lowest) if lowest else 0.0,
@@ -174,7 +175,9 @@ def _draw(
             marks = _points(series, classes, n, left + (n + 0.5) * width, scale)
         else:
             marks = _bars(series, classes, n, left + n * width, width, scale)
+
         steps.append(Step(", ".join(lines), _round(left + n * width), _round(width), marks))
+
     every = max(1, -(-len(labels) // X_LABELS_MAX))
     return DrawnChart(
         id=id,
@@ -218,10 +221,12 @@ def _bars(
         else:
             begin, end = up + value, up
             up = begin
+
         y = scale.y(begin)
         height = _round(scale.y(end) - y)
         if height:
             marks.append(Mark(_round(x + width * 0.2), y, _round(width * 0.6), height, css_class))
+
     return marks
 
 
@@ -274,6 +279,7 @@ def draw_sparkline(values: Sequence[float | None], steps_left: float | None = No
         low = 0.0
     else:
         low = min(value for _, value in known)
+
     high = max(value for _, value in known)
     room_x, room_y = SPARK_WIDTH - 6, SPARK_HEIGHT - 6
 
@@ -289,6 +295,7 @@ def draw_sparkline(values: Sequence[float | None], steps_left: float | None = No
     if runs_out:
         (x, y), (end_x, end_y) = place(last_n, last), place(steps, 0.0)
         forecast = f"{x:g},{y:g} {end_x:g},{end_y:g}"
+
     return Sparkline(
         " ".join(f"{x:g},{y:g}" for x, y in (place(n, value) for n, value in known)),
         place(*min(known, key=lambda found: (found[1], -found[0]))),

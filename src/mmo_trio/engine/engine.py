@@ -206,6 +206,7 @@ class InputQueue:
             else:
                 passed.append(each)
                 closed |= each.keys
+
         self._queued.extendleft(reversed(passed))
         return taken
 
@@ -319,11 +320,13 @@ class Engine:
         one whose input is being made durable may go on only then."""
         if isinstance(input_, UNHURRIED):
             return await self._add_patient(input_).reply()
+
         call = self._add(input_, sender)
         if self._idle and self._expected_inputs <= 1 and self._can_start_batch():
             await self._decide_as_caller()
         else:
             self._start_batch_if_possible()
+
         return await call.reply()
 
     def enqueue(self, input_: Input) -> PendingInput:
@@ -409,6 +412,7 @@ class Engine:
             while not (calls := self._next_batch()):
                 await self._wait_for_batch()
                 await self._coalesce_inputs()
+
             # The callers of a batch get their replies even when the engine ends. A scope costs 6
             # us, so one serves all batches that follow each other.
             with trio.CancelScope(shield=True):
@@ -428,6 +432,7 @@ class Engine:
         finally:
             if spot.is_taken:
                 self._idle.append(spot)
+
         self._start_batch_if_possible()
 
     async def _decide_batch(self, calls: Sequence[PendingInput]) -> None:
@@ -442,6 +447,7 @@ class Engine:
         those who were answered last."""
         if not self.coalescing_pause_s:
             return
+
         self._awaited_inputs = self._expected_inputs
         try:
             while 0 < (waiting := len(self._queue)) < self._awaited_inputs:
@@ -503,6 +509,7 @@ class Engine:
                 batch.has_changes()
             ):  # What stores nothing does not show that the store can be written to.
                 self.statistics.last_commit_at = now
+
             self.statistics.commit_durations.observe(now - began)
             # What follows belongs to this engine's process, whichever task has decided the batch.
             self._context.run(batch.complete, self.outbox.put)
@@ -543,6 +550,7 @@ class Batch:
                 self.results.append(StoreUnavailable(reason))
             else:
                 self.results.append(self._decide_one(ledger, call.input, now, utc))
+
         return [result for result in self.results if isinstance(result, Decision)]
 
     def _why_unwanted(self, call: PendingInput, since_boot: MonotonicInstant) -> str | None:
@@ -557,6 +565,7 @@ class Batch:
             return None
         if call.sender.has_left():
             return _GIVEN_UP
+
         return None
 
     def has_changes(self) -> bool:
@@ -574,6 +583,7 @@ class Batch:
                 kind = type(call.input).__name__
                 logger.error("decide_failed", input=kind, fault=describe_fault(result))
                 call.complete(outcome.Error(DecisionFailed("the decision failed")))
+
         for result in self.results:
             if isinstance(result, Decision) and result.intents:
                 subject = _transaction_of(result)

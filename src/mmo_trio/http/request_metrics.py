@@ -59,12 +59,15 @@ class HttpMetrics:
         is_ours = problem.status == INTERNAL.status
         if not (self.log_rejections or is_ours):
             return
+
         limit = self._fault_log_limit if is_ours else self._log_limit
         if problem.status == UNAVAILABLE.status:
             limit = self._unavailable_log_limit
+
         suppressed = limit.acquire(trio.current_time())
         if suppressed is None:
             return
+
         fields: dict[str, object] = {
             "request_id": context.request_id,
             "route": context.route,
@@ -73,10 +76,13 @@ class HttpMetrics:
         }
         if context.brand is not None:
             fields["brand"] = context.brand
+
         if problem.errors:
             fields["fields"] = _field_names(problem)
+
         if suppressed:
             fields["suppressed"] = suppressed
+
         if is_ours:
             logger.error("request_failed", **fields, fault=fault or problem.segment)
         elif problem.status == UNAVAILABLE.status:

@@ -51,6 +51,7 @@ def response_bytes(
         length = b""
     else:
         length = b"Content-Length: %d\r\n" % len(response.body)
+
     return b"".join(
         (
             _cached_status_line_and_fields(response.status, response.headers),
@@ -91,10 +92,12 @@ def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[by
     fields = [*response.headers]
     if response.value(b"cache-control") is None:
         fields.append((b"cache-control", NO_STORE))
+
     fields.append((b"x-request-id", request_id.encode("ascii")))
     fields.append((b"date", _date(int(time.time()))))
     if response.status not in BODYLESS_STATUSES:
         fields.append((b"content-length", b"%d" % len(response.body)))
+
     return fields
 
 
@@ -174,9 +177,11 @@ class PieceWriter:
             self._missing_bytes = 0 if self._is_head_request else length
         else:
             framing = b"" if self._is_http_1_0 else b"Transfer-Encoding: chunked\r\n"
+
         connection = self._connection(self._missing_bytes is not None)
         if connection:
             framing += b"Connection: " + connection + b"\r\n"
+
         self._head = head_bytes(
             status, headers, request_id=self._request_id, extra=framing + self._extra
         )
@@ -190,9 +195,11 @@ class PieceWriter:
         assert self.status is not None
         if not data or self._is_head_request or self.status in BODYLESS_STATUSES:
             return
+
         if self._missing_bytes is not None:
             if len(data) > self._missing_bytes:
                 raise ValueError("the body of a response is longer than its Content-Length")
+
             self._missing_bytes -= len(data)
             await self._send_piece(b"", data)
         elif self._is_http_1_0:
@@ -218,15 +225,19 @@ class PieceWriter:
         if self._is_head_request:
             await self.finish()
             return
+
         discarded = 0
         while discarded <= DISCARDED_BYTES_MAX:
             try:
                 data = await self._receive()
             except trio.BrokenResourceError:
                 break
+
             if not data:
                 break
+
             discarded += len(data)
+
         self.is_lost = True
 
     async def _send_piece(self, framing: bytes, data: bytes) -> None:

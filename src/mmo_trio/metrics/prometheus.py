@@ -385,6 +385,7 @@ def _float_metrics(floats: Sequence[KnownFloat]) -> Iterator[Metric]:
             low.append((labels, int(watched.is_low)))
             if watched.forecast.hours_left is not None:
                 seconds_left.append((labels, watched.forecast.hours_left * (HOUR // SECOND)))
+
     yield _gauge("mmo_provider_balance", *balances)
     yield _gauge("mmo_provider_float_seconds_left", *seconds_left)
     yield _gauge("mmo_provider_float_low", *low)
@@ -437,6 +438,7 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     yield _gauge("mmo_store_up", ({}, int(backlog is not None)))
     if backlog is None:
         return
+
     yield _gauge("mmo_transactions_pending", ({}, backlog.pending))
     yield _gauge("mmo_transactions_stuck", ({}, backlog.stuck))
     yield _gauge("mmo_transactions_overdue", ({}, backlog.overdue))

@@ -38,4 +38,5 @@ def create_pages_app(context: PagesContext, api_docs: ApiDocs) -> WebApp:
             create_trial_blueprint(api_docs),
         ):
             app.register_blueprint(blueprint)
+
     return app

@@ -115,8 +115,10 @@ async def reject_cross_site_post() -> Response | None:
         is_own = site in OWN_SITES
     else:
         is_own = origin is None or urlsplit(origin).netloc.lower() == request.host.lower()
+
     if is_own or request.method in ("GET", "HEAD", "OPTIONS"):
         return None
+
     return Response(
         "This request comes from another site, so it is refused.", 403, content_type="text/plain"
     )

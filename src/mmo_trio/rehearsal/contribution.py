@@ -66,6 +66,7 @@ def capture_document(
     answers: dict[str, list[Mapping[str, Any]]] = {}
     for line in said:
         answers.setdefault(_called(line), []).append(_answer(line, ids))
+
     callbacks = [
         callback
         for line in lines
@@ -90,6 +91,7 @@ def capture_document(
     }
     if is_interrupted:
         document["assumed"] = "What came while the rehearsal was interrupted."
+
     return {name: member for name, member in document.items() if member}
 
 
@@ -157,6 +159,7 @@ def _callback(
     """Return a callback with the request that it follows; None for one that follows none."""
     if not said:
         return None
+
     cause, member = next(
         ((line_, member) for line_ in said if (member := _member_of(line_, line["target"]))),
         (said[0], None),
@@ -165,6 +168,7 @@ def _callback(
         to = line["suffix"]
     else:
         to = member
+
     after_ms = max(0, line["offsetMs"] - cause["offsetMs"])
     return {
         "after": _called(cause),
@@ -210,6 +214,7 @@ def _row(step: RehearsalStep, outcome: Outcome, place: Place) -> str:
     says = f"{step.does} {outcome.seen}"
     if outcome.verdict is Verdict.DIFFERS:
         says = f"{says} Promised was: {step.promises}"
+
     members = {
         "says": says.replace("`", ""),
         "mark": "observed",

@@ -64,11 +64,15 @@ class RehearsalFolder:
             if known != about:
                 named = ", ".join(known.values())
                 raise OtherRehearsal(f"{self.path} holds the rehearsal of {named}.")
+
             return began
+
         if self.path.exists() and {path.name for path in self.path.iterdir()} - _FOLDERS:
             raise OtherRehearsal(f"{self.path} is not empty, and holds no rehearsal.")
+
         for name in ("", *_FOLDERS):
             (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+
         write_new(self.private / "recording.key", secrets.token_hex(16))
         write_new(file, json.dumps({**about, "day": day}))  # The last one: all is there with it.
         return day

@@ -156,6 +156,7 @@ class AccountOpener:
             await nursery.start(workers.scheduler.run)
             with self.door.leading_to(components.api):
                 yield
+
             nursery.cancel_scope.cancel()
 
 
@@ -192,6 +193,7 @@ class StepRecorder:
         host = host_of(request)
         if not may_send(host):
             raise RealMoney(f"{host} is no sandbox.", may_have_arrived=False)
+
         self._sent += 1
         number = {"number": f"{self.begun.runs}.{self._sent}"}
         unanswered = ExchangeFailed("The rehearsal was interrupted.", may_have_arrived=True)
@@ -206,10 +208,12 @@ class StepRecorder:
             self.folder.append(self.step, sent)
             self.folder.note_answered()
             raise
+
         self.folder.append(self.step, {**self._line(request, outcome), **number})
         self.folder.note_answered()
         if isinstance(outcome, ExchangeFailed):
             raise outcome
+
         return outcome
 
     def observe_notification(

@@ -85,6 +85,7 @@ class Player:
         goes on: what may have been sent is asked about. Raises StillOpen."""
         if isinstance(step, AwaitCallback):
             return self._look_for_callback(step)
+
         reference = self.opener.next_reference()
         begun = self.folder.begin(step.name, reference, self.opener.clock.now())
         async with self.opener.open(self.folder, step.name, begun) as gateway:
@@ -113,6 +114,7 @@ class Player:
     async def _pay(self, step: MakePayment, begun: BegunStep, gateway: RehearsalGateway) -> Outcome:
         if step.key not in gateway.account.provider.operations:
             return not_tried(f"The account offers no {step.operation}.")
+
         if await gateway.store.transaction(begun.reference) is None:
             provider = gateway.account.provider
             created = CreatePayment(
@@ -124,6 +126,7 @@ class Player:
             reply = await gateway.submit(created)
             if isinstance(reply, Rejected):
                 return held_if(False, f"The gateway refuses it: {reply.problem.detail}")
+
             assert isinstance(reply, Accepted)
 
         async def ended() -> Transaction | None:
@@ -138,6 +141,7 @@ class Player:
         if self.has_callbacks and self._is_callback_looked_for(step, gateway):
             with suppress(StillOpen):  # None has come: the callback's own step says so.
                 await self._wait_for(self._callbacks_of(step), CALLBACK_WAIT_S)
+
         self._write_capture(step, payment, begun, gateway)
         return judge_payment(step, payment)
 
@@ -194,12 +198,14 @@ class Player:
         payment = await self._ended_payment(step.of, gateway)
         if payment is None:
             return not_tried(f"`{step.of}` has not ended.")
+
         asked = payment
         begun = self.folder.find_begun(step.of)
         if begun is not None and begun.known_as is not None:
             # A receipt may have taken the place of the id that questions name.
             progress = evolve(payment.progress, provider_reference=begun.known_as)
             asked = Transaction(payment.order, progress)
+
         conversation = gateway.account.provider.poll(asked, now=gateway.clock.moment())
         report = await drive_async(conversation, gateway.account.ask)
         return judge_answer(report, payment)
@@ -219,6 +225,7 @@ class Player:
         payment = await self._ended_payment(step.of, gateway)
         if payment is None or payment.progress.stage is not Stage.SUCCEEDED:
             return not_tried(f"`{step.of}` has not succeeded.")
+
         if not await gateway.store.reversals(payment.reference):
             asked = RequestReversal(
                 payment.reference,

@@ -72,11 +72,13 @@ class Session:
         async with opener.open_adapter() as (adapter, address):
             steps = self._plan(adapter)
             host = first_host(steps, self.clock)
+
         if not self._may_send(host):
             raise RehearsalImpossible(
                 f"{host} is not known as a sandbox, so real money may move there. Name a sandbox"
                 " in base_url, or give --with-real-money."
             )
+
         self.tell(f"Rehearsing {self.account} with {host}, in {len(steps)} steps.")
         if self.public_url is not None:
             self.tell(f"Callbacks come to {address}: enter it where the portal asks for it.")
@@ -87,11 +89,13 @@ class Session:
         async with trio.open_nursery() as nursery:
             if listeners:
                 await nursery.start(partial(_receive, door, listeners))
+
             outcomes = [
                 (step, await self._play(player, f"{number}/{len(steps)}", step))
                 for number, step in enumerate(steps, 1)
             ]
             nursery.cancel_scope.cancel()
+
         self.folder.contribute("statements.toml", statement_rows(outcomes, place))
         return [_row(step, outcome) for step, outcome in outcomes]
 
@@ -137,10 +141,12 @@ class Session:
                 except StillOpen as fault:
                     self.tell(f"   Seen: {fault} The next run goes on with it.")
                     return None
+
             if known.verdict is Verdict.NOT_TRIED:
                 self.folder.forget(step.name)  # Nothing was sent: a person is asked again.
             else:
                 self.folder.finish(step.name, known)
+
         self.tell(f"   Seen: {known.seen} -> {known.verdict}")
         return known
 

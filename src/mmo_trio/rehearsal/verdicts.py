@@ -65,11 +65,13 @@ def judge_payment(step: MakePayment, payment: Transaction) -> Outcome:
     progress = payment.progress
     if progress.stage is Stage.SUCCEEDED:
         return held_if(not step.refused_as, f"It ended as success, {progress.final}.")
+
     code = progress.provider_data and progress.provider_data.error_code
     if code:
         told = f" ({code})"
     else:
         told = ""
+
     return held_if(
         progress.error_code in step.refused_as, f"It failed with {progress.error_code}{told}."
     )
@@ -86,6 +88,7 @@ def judge_answer(report: ProviderReport, payment: Transaction) -> Outcome:
             is_same = progress.error_code is error_code
         case _:
             is_same = False
+
     return held_if(is_same, f"The answer was: {label}.")
 
 
@@ -110,10 +113,12 @@ def judge_callback(statuses: Iterable[int]) -> Outcome:
     answered = list(statuses)
     if not answered:
         return held_if(False, "None has come.")
+
     if len(answered) == 1:
         count = "One has"
     else:
         count = f"{len(answered)} have"
+
     shown = ", ".join(map(str, answered))
     return held_if(
         any(status < 300 for status in answered), f"{count} come, answered with {shown}."

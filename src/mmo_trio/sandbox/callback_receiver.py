@@ -82,6 +82,7 @@ def callback_forwarder(url: str, context: ssl.SSLContext) -> Forward:
         parse_url(url)
     except UrlError as error:
         raise ValueError(str(error)) from None
+
     client = HttpClient(rules=EgressRules(), context=context)
 
     async def forward(request: HttpRequest) -> ReceiverAnswer:
@@ -224,9 +225,11 @@ class _CallbackReceiverHandler:
             answer = ReceiverAnswer(400 if kind is ReceivedKind.OTHER else 204)
         else:
             answer = await self.forward(HttpRequest(head.method, head.target, head.headers, body))
+
         reference = None
         if kind is ReceivedKind.CALLBACK:
             reference = content.get("gatewayReference")
+
         received = ReceivedRequest(
             path=_readable_path(head),
             has_right_key=True,
@@ -242,6 +245,7 @@ class _CallbackReceiverHandler:
             self._accepted_references[reference] = None
             if len(self._accepted_references) > REMEMBERED_REFERENCES_MAX:
                 self._accepted_references.popitem(last=False)
+
         return HttpResponse(answer.status, KEEP_ALIVE)
 
 

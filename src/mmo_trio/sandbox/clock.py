@@ -51,6 +51,7 @@ class SandboxClock:
 
         while (due := await self._next_due_at()) is not None and due <= target:
             await self._stop_at(min(self._next_stop(due), target))
+
         await self._stop_at(target)
 
         write_offset(self.offset_file, self.clock.offset)

@@ -66,10 +66,12 @@ def ensure_authority(directory: Path) -> CertificateAuthority:
             _write_atomically(
                 key_file, fresh.private_key_pem.bytes() + fresh.cert_pem.bytes(), replace=False
             )
+
     authority = _read_authority(key_file)
     certificate = authority.cert_pem.bytes()
     if not certificate_file.exists() or certificate_file.read_bytes() != certificate:
         _write_atomically(certificate_file, certificate, replace=True)
+
     return CertificateAuthority(certificate_file, authority)
 
 

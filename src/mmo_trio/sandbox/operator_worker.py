@@ -66,6 +66,7 @@ class OperatorJournal:
                 f"another process runs the simulated operator whose journal is {path}, and a"
                 f" sandbox is one process: stop the other, or use {SHARED_OPERATOR_ADVICE}"
             ) from None
+
         os.ftruncate(self._descriptor, _complete_lines_size(path.read_bytes()))
 
     def append(self, entries: Iterable[SandboxJournalEntry]) -> None:
@@ -91,6 +92,7 @@ def read_operator_journal(path: Path) -> list[SandboxJournalEntry]:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
+
     lines = content[: _complete_lines_size(content)].splitlines()
     entries: list[SandboxJournalEntry] = []
     for number, line in enumerate(lines, start=1):
@@ -99,6 +101,7 @@ def read_operator_journal(path: Path) -> list[SandboxJournalEntry]:
         except ValueError as error:
             fault = f"{path}, line {number}, is no entry of the simulated operator ({error})"
             raise DamagedFile(f"{fault}: remove the file to begin with an empty one.") from None
+
     return entries
 
 
@@ -232,11 +235,14 @@ class SandboxOperatorWorker:
             for notification, reply in sent:
                 if reply is None or not await self._is_concluded(notification, reply):
                     deferred.append(notification)
+
             await self._save_journal_with_retry()
             if deferred:
                 logger.warning("sandbox_notifications_deferred", count=len(deferred))
                 await trio.sleep(RETRY_DELAY_S)
+
             sent = self._send_notifications(deferred)
+
         self._count_concluded(due, count)
 
     async def _is_concluded(
@@ -252,6 +258,7 @@ class SandboxOperatorWorker:
             logger.error("sandbox_notification_failed", fault=describe_fault(error))
         else:
             self._operator.acknowledge(notification.id, now=self._time())
+
         return True
 
     def _save_journal(self) -> None:
@@ -281,13 +288,16 @@ class SandboxOperatorWorker:
         due = self._operator.next_due()
         if due is not None and self._held_at is not None and due > self._held_at:
             due = None
+
         self._sleeps_until = math.inf if due is None else due
         if due is None:
             seconds = math.inf
         else:
             seconds = max(0.0, (due - self._time()) / clock.SECOND)
+
         with trio.move_on_after(seconds):
             await self._changed.wait()
+
         self._changed = trio.Event()
         self._sleeps_until = -math.inf
 

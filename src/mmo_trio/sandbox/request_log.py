@@ -45,6 +45,7 @@ class RequestLog:
         answer = await self.answer(head, context)
         if not isinstance(answer, Admitted):
             return note(answer)
+
         respond = answer.respond
 
         async def respond_and_note(body: bytes) -> HttpResponse | Problem:
@@ -67,6 +68,7 @@ class RequestLog:
     ) -> HttpResponse | Problem:
         if context.route in UNLOGGED_ROUTES:
             return answer
+
         self._last += 1
         entry: dict[str, Any] = {
             "number": self._last,
@@ -84,6 +86,7 @@ class RequestLog:
             entry |= {"problem": answer.segment, "detail": answer.detail, "errors": errors}
         else:
             entry["answer"] = _text(answer.body)
+
         self._entries.append(entry)
         return answer
 

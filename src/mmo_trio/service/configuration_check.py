@@ -71,12 +71,14 @@ def simulated_accounts(settings: Settings, titles: Mapping[str, str]) -> Mapping
         if section is None or section.kind == "sandbox":
             found[name] = True
             continue
+
         try:
             [account] = open_accounts({name: section}, {name: title}, environment).values()
         except SettingsError:
             found[name] = None
         else:
             found[name] = account.provider.is_simulated
+
     return found
 
 
@@ -135,6 +137,7 @@ def _faults_of_one(
                 options = others
             else:
                 options = {**others, key: stand_in}
+
             faults = faults_with(options)
             if not faults or faults[0].location not in told:
                 break

@@ -88,6 +88,7 @@ async def run_service(
     StoreUnavailable when the service can't begin."""
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
+
     settings = config.settings
     shutdown = Shutdown(trio.Event() if drain is None else drain, _idle_grace_s(settings))
     certificates = open_certificates(settings.listen)
@@ -149,6 +150,7 @@ async def run_components(
             engine.start_soon(components.audit_head_logger.run)
             if components.notices is not None:
                 engine.start_soon(components.notices.run)
+
             engine.start_soon(components.retention.run)
             engine.start_soon(components.refusals.run)
             async with trio.open_nursery() as serving:
@@ -158,10 +160,13 @@ async def run_components(
                     await shutdown.requested.wait()
                 components.pages_context.closing.set()
                 logger.info("drain_started")
+
             drain_workers.set()
+
         await components.refusals.write_last()
         await components.audit_head_logger.log_last_head()
         engine.cancel_scope.cancel()
+
     logger.info("service_stopped")
 
 
@@ -205,6 +210,7 @@ class Listeners:
             await nursery.start(
                 partial(serve_api, "http2", tls=http2_tls, open_connection=Http2Connection)
             )
+
         await nursery.start(
             partial(
                 self._serve,
@@ -344,6 +350,7 @@ def _running_file(config: ServiceConfig, ready: ServiceAddresses) -> Iterator[No
     if not config.is_sandbox or config.data_directory is None:
         yield
         return
+
     file = config.data_directory / RUNNING_FILE
     addresses = {"api": ready.api, "pages": ready.pages, "console": ready.console}
     file.write_text(json.dumps(addresses), encoding="utf-8")
@@ -370,6 +377,7 @@ def ignore_repeated_stops(stop_requested: trio.Event) -> Iterator[None]:
 
     for number in STOP_SIGNALS:
         signal.signal(number, handle)
+
     try:
         yield
     finally:

@@ -155,8 +155,10 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
             elsewhere=elsewhere_providers(config.settings),
         )
         return evolve(resources.addresses, made_keys=made_keys)
+
     if not config.has_demo_brand:
         return resources.addresses
+
     provider, title = next(iter(resources.provider_titles.items()))
     key = await ensure_demo_brand(
         resources.store, resources.keyring, provider=provider, title=title, now=now

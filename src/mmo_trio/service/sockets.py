@@ -35,6 +35,7 @@ def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]
                     _open_listening_socket(name, address)
                 )
         opened.pop_all()
+
     return listening_sockets
 
 
@@ -118,6 +119,7 @@ class Certificates:
                 f"{self.files[0]} and {self.files[1]} can't be used ({error}).",
                 "Name a PEM chain and its private key that the gateway's user can read.",
             ) from None
+
         return context
 
 

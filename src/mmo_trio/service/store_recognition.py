@@ -81,15 +81,18 @@ async def compare_store(
     file = None
     if not is_sandbox:
         file = find_mark_file(settings)
+
     stored = await store.state()
     mark = None
     if file is not None:
         mark = read_mark(file)
+
     must_be_marked = file is not None and settings.database.mark_file is not None
 
     is_served = False
     if must_be_marked and mark is None:
         is_served = len(await store.serving_processes()) > (1 if serves else 0)
+
     found = recognise(
         stored,
         mark,
@@ -130,6 +133,7 @@ async def recognise_store(store: Store, config: ServiceConfig) -> MarkKeeper:
         await store.raise_epoch()
     except OutcomeUnknown as error:
         raise StoreUnavailable("it is not known whether the epoch was raised") from error
+
     _write_first_mark(compared.file, await store.state())
     return keeper
 
@@ -141,6 +145,7 @@ def _refusal(found: Recognition, file: Path) -> str:
             f"that served the store"
             " last; if a backup was restored, or nobody knows, run `mmo db restored`"
         )
+
     return (
         f"it lacks what this gateway has served, or is another store, by {file}: if a backup was "
         f"restored, run"
@@ -172,11 +177,13 @@ async def restore_store(
         lost_id = ""
     else:
         lost_id = mark.store_id
+
     marked = await begin_restoration(store, submit, user=user, now=now, lost_id=lost_id)
     if compared.file is not None:
         if mark is None:  # What can't be read says nothing any more.
             compared.file.unlink(missing_ok=True)
         _write_first_mark(compared.file, await store.state())
+
     return marked
 
 
@@ -191,8 +198,10 @@ async def counted_commits(store: Store, settings: Settings) -> AsyncIterator[Rec
     except (DamagedFile, OSError):
         yield None
         return
+
     if compared.found is Recognition.CURRENT:
         store.count_commands()
+
     try:
         yield compared.found
     finally:
@@ -278,6 +287,7 @@ class MarkKeeper:
         except Exception as error:
             log_store_failure(logger, "store_not_recognised", error)
             return
+
         written = None if self._written is None else self._written.mark
         match recognise(
             found, written, must_be_marked=False, is_served=True, loss_max=self.loss_max
@@ -301,12 +311,14 @@ def find_mark_file(settings: Settings) -> Path | None:
     database, key = settings.database, settings.keys.master_key_file
     if database.mark_file is not None:
         return database.mark_file
+
     beside = key.with_name(f"{key.name}.mark")
     is_in_store = not is_shared_store(database.url) and (
         beside.parent.resolve() == Path(database.url.removeprefix("sqlite:///")).parent.resolve()
     )
     if is_in_store or not os.access(beside.parent, os.W_OK):
         return None
+
     return beside
 
 
@@ -317,6 +329,7 @@ def read_mark(file: Path) -> StoreMark | None:
         text = file.read_bytes()
     except FileNotFoundError:
         return None
+
     try:
         return StoreMark(**json.loads(text))
     except (ValueError, TypeError):
@@ -344,6 +357,7 @@ def write_mark(file: Path, state: StoreState) -> None:
         known = read_mark(file)
         if known is not None and (known == state.mark or not state.has_all_of(known)):
             return
+
         draft = file.with_name(f".{file.name}.part")
         draft.unlink(missing_ok=True)  # It may be that of a user who wrote it last.
         with draft.open("x", encoding="utf-8") as to:
@@ -351,6 +365,7 @@ def write_mark(file: Path, state: StoreState) -> None:
             json.dump(asdict(state.mark), to)
             to.flush()
             os.fsync(to.fileno())
+
         draft.replace(file)
         os.fsync(folder)
     finally:

@@ -141,6 +141,7 @@ class Supervisor:
         timeout = None
         if due is not None:
             timeout = max(0.0, due - time.monotonic())
+
         for key, _ in self._selector.select(timeout):
             if key.fd == signal_pipe:
                 for number in os.read(signal_pipe, 4_096):
@@ -152,6 +153,7 @@ class Supervisor:
                         self._handle_event(event)
             else:
                 self._read_ready_pipe(key.fd, key.data)
+
         self._reap()
         self._handle_event(policy.TimePassed())
 
@@ -176,6 +178,7 @@ class Supervisor:
         self.state, actions = result
         if self.state.is_stopping:
             self.jobs.close_listeners()  # Workers that accept no more must leave nobody waiting.
+
         for action in actions:
             match action:
                 case policy.StartProcess(slot):
@@ -200,14 +203,17 @@ class Supervisor:
             os.close(write_end)
             self._handle_event(policy.ForkFailed(slot))
             return
+
         if pid == 0:
             watched = [key.fd for key in self._selector.get_map().values()]
             self._selector.close()
             for descriptor in (read_end, self._parent_pipe[1], *watched):
                 os.close(descriptor)
+
             link = SupervisorLink(slot, self._parent_pipe[0], write_end)
             name_process(slot)
             run_and_exit(lambda: self.jobs.run(link))
+
         os.close(write_end)
         self._selector.register(read_end, selectors.EVENT_READ, pid)
         self._handle_event(policy.ProcessForked(slot, pid))
@@ -220,6 +226,7 @@ class Supervisor:
         read_end, write_end = os.pipe()
         for end in (read_end, write_end):
             os.set_blocking(end, False)
+
         # A handler must exist for the pipe to be written.
         before = {number: signal.signal(number, lambda *_: None) for number in SIGNAL_EVENTS}
         signal.set_wakeup_fd(write_end)
@@ -230,6 +237,7 @@ class Supervisor:
             for number, handler in before.items():
                 is_ending = self._exit is not None and number in STOP_SIGNALS
                 signal.signal(number, signal.SIG_IGN if is_ending else handler)
+
             for end in (read_end, write_end):
                 os.close(end)
 
@@ -279,6 +287,7 @@ class _ProcessJobs:
         except (SettingsError, OSError) as error:
             logger.error("settings_reload_rejected", error=str(error))
             return False
+
         self.config = evolve(self.config, settings=settings)
         return True
 
@@ -317,6 +326,7 @@ def _fork() -> int:
             signal.set_wakeup_fd(-1)
             for number in SIGNAL_EVENTS:
                 signal.signal(number, signal.SIG_DFL)
+
         return pid
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNAL_EVENTS)

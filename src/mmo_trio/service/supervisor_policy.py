@@ -243,6 +243,7 @@ def transition(state: SupervisorState, event: SupervisorEvent, *, now: float) ->
     ):
         state, further = step(state, now)
         actions += further
+
     return state, tuple(actions)
 
 
@@ -305,14 +306,18 @@ def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> 
     if process.slot == PREPARATION and not state.is_stopping:
         state, further = _on_prepared(state, exit_code, now)
         return state, (exited, *further)
+
     if process.phase is ProcessPhase.STOPPING:
         is_failure = exit_code not in (0, -15) and state.is_stopping
         return evolve(state, exit_code=state.exit_code or int(is_failure)), (exited,)
+
     if state.pids_in(process.slot, ProcessPhase.STARTING, ProcessPhase.SERVING):
         if process.phase is ProcessPhase.SERVING:
             return state, (exited,)
+
         state, aborted = _abort_rolling_restart(state)
         return state, (exited, *aborted)
+
     return _schedule_restart(state, process, exit_code, now, exited)
 
 
@@ -343,6 +348,7 @@ def _schedule_restart(
         failures = state.backoffs[process.slot].failures + 1
     else:
         failures = 0
+
     serving = state.pids(ProcessPhase.SERVING)
     is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
     if is_hopeless:
@@ -350,12 +356,15 @@ def _schedule_restart(
             last = f"was ended by signal {-exit_code}"
         else:
             last = f"ended with exit code {exit_code}"
+
         reason = f"{failures} workers in a row couldn't start; the last one {last}."
         failed = evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason)
         return _begin_stop(failed, now)
+
     delay_s = 0.0
     if failures >= 2:
         delay_s = min(RESTART_DELAY_S * 2 ** (failures - 2), RESTART_DELAY_MAX_S)
+
     backoff = RestartBackoff(failures, now + delay_s)
     return evolve(state, backoffs={**state.backoffs, process.slot: backoff}), (exited,)
 

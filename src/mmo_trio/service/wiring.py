@@ -283,6 +283,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
             logger.warning("deposits_trusted", provider=name)
         if account.provider.is_simulated:
             logger.warning("provider_simulated", provider=name)
+
     return ConfiguredAccounts(sandbox, opened)
 
 
@@ -302,8 +303,10 @@ def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
     if len(names) > 1:
         fault = "there is one sandbox operator, so one provider of that kind is enough."
         raise SettingsError(f"provider.{names[-1]}", fault, "Remove all but one.")
+
     if not names:
         return None
+
     [name] = names
     section = providers.get(name) or ProviderSection(name, "sandbox", {})
     return open_sandbox_account(
@@ -343,6 +346,7 @@ def build_workers(foundation: Foundation) -> Workers:
     channel_owner = None
     if ownership is not None:
         channel_owner = ChannelOwner(ownership, callbacks, owned)
+
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
     float_monitor = _float_monitor(foundation, providers.ask_for)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
@@ -436,9 +440,11 @@ class Workers:
         if self.channel_owner is None:
             for brand, snapshot in (await self.store.breakers()).items():
                 self.callbacks.load_breaker(brand, snapshot)
+
         async with trio.open_nursery() as background:
             if self.simulated_operator is not None:
                 await background.start(self.simulated_operator.run)
+
             await background.start(self.configuration_watch.run)
             async with trio.open_nursery() as senders:
                 callbacks_ended = trio.Event()
@@ -450,16 +456,20 @@ class Workers:
                 if self.channel_owner is not None:
                     own = partial(self.channel_owner.run, callbacks_ended=callbacks_ended)
                     await senders.start(partial(own, drain=drain))
+
                 if self.account_checks.accounts:
                     await background.start(self.account_checks.run)
                     await background.start(self.recorder.run)
+
                 if self.deposit_claims is not None:
                     await background.start(partial(self.deposit_claims.run, drain=drain))
+
                 background.start_soon(self.dispatcher.run)
                 background.start_soon(self.float_monitor.run)
                 await background.start(self.clock_monitor.run)
                 await background.start(self._run_scheduler, drain, nobody_wakes)
                 task_status.started()
+
             background.cancel_scope.cancel()
 
     async def _run_callbacks(
@@ -481,7 +491,9 @@ class Workers:
             with trio.move_on_after(LAST_ROUND_MAX_S):
                 async with self.scheduler.lock:
                     nursery.cancel_scope.cancel()
+
             nursery.cancel_scope.cancel()
+
         ended.set()
 
 
@@ -502,10 +514,12 @@ def _provider_worker(
         exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = (
             simulated_operator.exchange
         )
+
     for name in foundation.resources.provider_titles:
         if name not in exchanges:
             fault = "has no account with an operator."
             raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
+
     resources = foundation.resources
     hint_file = hint_file_of(resources.settings.database.url, resources.config.data_directory)
     return ProviderWorker(
@@ -539,6 +553,7 @@ def _payee_questions(
     if sandbox is not None and simulated_operator is not None:
         providers[sandbox.name] = sandbox
         questions[sandbox.name] = simulated_operator.exchange
+
     now = foundation.resources.clock.moment
     return PayeeQuestions(providers, questions.__getitem__, now)
 
@@ -553,6 +568,7 @@ def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]
     }
     if accounts.sandbox is not None:
         providers[accounts.sandbox.name] = accounts.sandbox
+
     watches = {name: account.float_watch for name, account in opened.items()}
     return FloatMonitor(resources.store.admin, providers, ask_for, watches, resources.clock.moment)
 
@@ -583,6 +599,7 @@ def _deposit_claims(foundation: Foundation, checks: AccountChecks) -> DepositCla
     }
     if not opened:
         return None
+
     providers = {name: account.provider for name, account in opened.items()}
     exchanges = {name: partial(checks.ask, name) for name in opened}
     submit, ask = foundation.engine.submit, exchanges.__getitem__
@@ -665,6 +682,7 @@ def _sandbox_context(
     directory, operator = resources.config.data_directory, workers.simulated_operator
     if directory is None:
         return None
+
     clock = SandboxClock(
         resources.clock,
         resources.store,
@@ -742,6 +760,7 @@ def _notice_worker(
     receiver = NoticeReceiver.of(settings, resources.urls.base, own_hosts)
     if receiver is None:
         return None
+
     matters = WaitingMatters(
         resources.store,
         foundation.accounts.providers.keys(),

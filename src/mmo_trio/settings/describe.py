@@ -78,6 +78,7 @@ def settings_page() -> str:
                     f"| `{setting.name}` | `{setting.variable}` | {setting.kind.name} | "
                     f"{default} | {setting.meaning} |\n"
                 )
+
     parts.append(_PROVIDER_HEAD.format(", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)))
     parts += [
         f"| `{option.key}` | {option.kind} | {option.default} | {option.meaning} |\n"
@@ -95,13 +96,16 @@ def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
             written = f"({setting.default_text})"
         else:
             written = setting.kind.format(value)
+
         yield EffectiveRow(key, written, value == setting.default)
+
     for name, provider in settings.providers.items():
         kind = settings.provider_kinds[provider.kind]
         if kind.origin:
             written = f"{provider.kind} (from {kind.origin})"
         else:
             written = provider.kind
+
         yield EffectiveRow(f"provider.{name}.kind", written, False)
         for key, option in provider.options.items():
             yield EffectiveRow(

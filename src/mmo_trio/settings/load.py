@@ -79,6 +79,7 @@ def load_settings(
         document = {}
     else:
         document = _read_toml(file)
+
     variables = environment or {}
     found = {
         **{key: _RawSetting(f"preset {key}", text) for key, text in (presets or {}).items()},
@@ -94,11 +95,13 @@ def load_settings(
     providers = parse_providers(document.get("provider", {}), str(file), variables, names, faults)
     for name in {provider.kind for provider in providers.values()} & installed.keys():
         kinds[name] = load_provider_kind(installed[name])
+
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for key, setting in SETTINGS.items():
         if key in found:
             with collected(faults):
                 sections[setting.section][setting.name] = _parse(setting, found[key])
+
     parsed = {name: section(**sections[name]) for name, section in SECTIONS.items()}
     settings = Settings(**parsed, providers=providers, provider_kinds=MappingProxyType(kinds))
     faults = faults or list(_contradictions(settings, found))
@@ -106,6 +109,7 @@ def load_settings(
         raise_faults(faults)
     else:
         found_faults += faults
+
     return settings
 
 
@@ -126,14 +130,17 @@ def _from_document(
     for section, table in document.items():
         if section == "provider":
             continue
+
         if section not in SECTIONS:
             hint = near_match(section, [*SECTIONS, "provider"])
             faults.append(SettingsError(f"{file}: [{section}]", "is no section.", hint))
             continue
+
         if not isinstance(table, dict):
             remedy = f"Write [{section}] above it."
             faults.append(SettingsError(f"{file}: {section}", "is a section, not a value.", remedy))
             continue
+
         for key, value in table.items():
             where = f"{file}: {section}.{key}"
             if f"{section}.{key}" not in SETTINGS:
@@ -142,7 +149,9 @@ def _from_document(
                 ]
                 faults.append(SettingsError(where, "is no setting.", near_match(key, names)))
                 continue
+
             found[f"{section}.{key}"] = _RawSetting(where, value)
+
     return found
 
 
@@ -154,11 +163,14 @@ def _from_environment(
     for name in sorted(environment):
         if not name.startswith(ENV_PREFIX) or name.startswith((TEST_ENV_PREFIX, PROVIDER_PREFIX)):
             continue
+
         if name not in known:
             fault = "is no setting; it comes from the environment."
             faults.append(SettingsError(name, fault, near_match(name, known)))
             continue
+
         found[known[name]] = _RawSetting(name, environment[name])
+
     return found
 
 
@@ -185,26 +197,32 @@ def _contradictions(
     if limits.api_key_cache > API_KEY_CACHE_MAX:
         fault = "is longer than 60s, the longest that a retired key may still be accepted."
         yield fault_of("limits.api_key_cache", fault, 'Set it to "60s" or less.')
+
     if limits.pending_timeout < PENDING_TIMEOUT_MIN:
         least = format_span(PENDING_TIMEOUT_MIN)
         fault = f"is shorter than {least}: a submission takes up to 30s, and the last poll is due"
         remedy = f'10m before the end. Set it to "{least}" or more.'
         yield fault_of("limits.pending_timeout", fault, remedy)
+
     if limits.idempotency_window < IDEMPOTENCY_WINDOW_MIN:
         least = format_span(IDEMPOTENCY_WINDOW_MIN)
         fault = f"is shorter than {least}: what a client repeats could be paid twice (C12)."
         yield fault_of("limits.idempotency_window", fault, f'Set it to "{least}" or more.')
+
     if limits.callback_timeout < CALLBACK_TIMEOUT_MIN:
         least = format_span(CALLBACK_TIMEOUT_MIN)
         fault = f"is shorter than {least}: hardly a receiver answers within that."
         yield fault_of("limits.callback_timeout", fault, f'Set it to "{least}" or more.')
+
     if limits.page_session is not None and limits.page_session > limits.pending_timeout:
         fault = "is longer than limits.pending_timeout, after which there is nothing to pay."
         yield fault_of("limits.page_session", fault, 'Lower it, or set it to "off".')
+
     console = settings.console
     if console.session_idle > console.session_life:
         fault = "is longer than console.session_life, after which each session ends."
         yield fault_of("console.session_idle", fault, "Lower it, or raise console.session_life.")
+
     for key, count, total_key, total in (
         ("callbacks_per_merchant", limits.callbacks_per_merchant, "callbacks", limits.callbacks),
         (
@@ -217,13 +235,16 @@ def _contradictions(
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."
             yield fault_of(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
+
     is_misread = _has_unescaped_user(settings.database.url)
     if is_misread:
         fault = "has an @ or a / in the user name or the password."
         yield fault_of("database.url", fault, "Write %40 for @ and %2F for /.")
+
     host = None
     if not (settings.database.allow_clear or is_misread):
         host = _unverified_postgres_host(settings.database.url)
+
     if host is not None:
         fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."
         remedy = (
@@ -231,9 +252,11 @@ def _contradictions(
             "to the address,"
         )
         yield fault_of("database.url", fault, f"{remedy} or set database.allow_clear = true.")
+
     if settings.notices.webhook_key_file is not None and settings.notices.webhook_url is None:
         fault = "is of no use without an address."
         yield fault_of("notices.webhook_key_file", fault, "Set notices.webhook_url, too.")
+
     if (listen.tls_certificate is None) != (listen.tls_key is None):
         files = ("listen.tls_certificate", "listen.tls_key")
         present, missing = files[::-1] if listen.tls_certificate is None else files
@@ -256,6 +279,7 @@ def _unverified_postgres_host(url: str) -> str | None:
     there is none. Other databases than PostgreSQL have none."""
     if url_scheme(url) not in POSTGRES_SCHEMES:
         return None
+
     # Imported here, as no other setting needs it: libpq itself reads the address, its own variables
     # and its services.
     import trio_asyncio  # noqa: F401  Before psycopg: see `mmo_trio.storage.postgres.asyncio_loop`.
@@ -271,8 +295,10 @@ def _unverified_postgres_host(url: str) -> str | None:
         given = {**defaults, **conninfo_to_dict(url)}
     except ProgrammingError:
         return None  # The store says what is wrong with it.
+
     if given.get("sslmode") == "verify-full" or given.get("sslrootcert") == "system":
         return None
+
     hosts = str(given.get("hostaddr") or given.get("host") or "").split(",")
     return next((host for host in hosts if not _is_on_this_machine(host)), None)
 

@@ -59,9 +59,11 @@ def read_operator_sign(options: Mapping[str, Any]) -> OperatorSign:
         raise OptionError("colour", "is no colour.", 'Write it like "#ffcc00".')
     if code is not None and _USSD_CODE.fullmatch(code) is None:
         raise OptionError("approvals_code", "is no code to dial.", 'Write it like "*170#".')
+
     logo = None
     if file is not None:
         logo = _read_logo(Path(file).expanduser())
+
     return OperatorSign(logo, colour and colour.lower(), code)
 
 
@@ -80,10 +82,12 @@ def _read_logo(file: Path) -> Logo:
         return Logo("image/png", content)
     if content[8:12] == b"WEBP":
         return Logo("image/webp", content)
+
     if content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
         if (fault := _svg_fault(content)) is not None:
             raise OptionError("logo", f"is an SVG file with {fault}.", remedy)
         return Logo("image/svg+xml", content)
+
     raise OptionError("logo", "is neither PNG, WebP nor SVG.", remedy)
 
 
@@ -95,6 +99,7 @@ def _svg_fault(content: bytes) -> str | None:
             return "faults, so that it can't be read"
         if "<!" in text.replace("<!--", "") or "<?" in text.replace("<?xml ", "", 1):
             return "declarations"
+
         root = ElementTree.fromstring(text)
     except (UnicodeDecodeError, ElementTree.ParseError):
         return "faults, so that it can't be read"
@@ -103,10 +108,13 @@ def _svg_fault(content: bytes) -> str | None:
         name = str(element.tag).removeprefix(_SVG)
         if not str(element.tag).startswith(_SVG) or name not in _SVG_ELEMENTS:
             return f"the element {name}"
+
         for key, value in element.attrib.items():
             plain = key.rpartition("}")[2].lower()
             if plain.startswith("on") or plain == "href" or _SVG_REFERENCE.search(value):
                 return f"the attribute {plain}"
+
     if root.tag == f"{_SVG}svg":
         return None
+
     return "another root than svg"

@@ -135,19 +135,23 @@ def parse_providers(
         remedy = "Write [provider.NAME] above it."
         faults.append(SettingsError(f"{file}: provider", "is a section, not a value.", remedy))
         tables = {}
+
     found: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         with collected(faults):
             found[name] = _read_table(f"{file}: [provider.{name}]", name, table)
+
     for variable in sorted(environment):
         if variable.startswith(PROVIDER_PREFIX):
             with collected(faults):
                 name, key = _split_variable(variable, found)
                 found.setdefault(name, {})[key] = environment[variable]
+
     sections: dict[str, ProviderSection] = {}
     for name, table in found.items():
         with collected(faults):
             sections[name] = _parse_provider(name, table, kinds)
+
     return MappingProxyType(sections)
 
 
@@ -204,14 +208,17 @@ def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
             raise SettingsError(
                 f"{name!r} ({PROVIDERS_GROUP})", "is built in.", "Give it another name."
             )
+
     found: dict[str, EntryPoint] = {}
     for provider in _installed():
         if _KIND_NAME.fullmatch(provider.name) is None:
             remedy = "It must be lower-case letters and digits: rename it, or uninstall that."
             raise SettingsError(_describe(provider), "has no usable name.", remedy)
+
         if provider.name in PROVIDER_KINDS:
             remedy = "Rename the entry point, or uninstall that distribution."
             raise SettingsError(_describe(provider), "has the name of a built-in kind.", remedy)
+
         if provider.name in found or provider.name in given:
             if provider.name in found:
                 other = f"by {origin_of(found[provider.name])}"
@@ -220,7 +227,9 @@ def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
             raise SettingsError(
                 _describe(provider), f"is brought {other}, too.", "Remove one of them."
             )
+
         found[provider.name] = provider
+
     return found
 
 

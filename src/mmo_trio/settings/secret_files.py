@@ -26,6 +26,7 @@ def readable_secret_files(
         and _holds_settings_secret(_document(config), kinds)
     ):
         yield config
+
     if brands is not None and _is_readable_by_all(brands) and _holds_api_key(_document(brands)):
         yield brands
 
@@ -50,11 +51,13 @@ def _holds_settings_secret(document: Mapping[str, Any], kinds: Mapping[str, Prov
         return True
     if "webhook_url" in _table(document.get("notices")):
         return True
+
     for options in _table(document.get("provider")).values():
         table = _table(options)
         kind = kinds.get(str(table.get("kind")))
         if kind is not None and any(key in table for key in kind.secrets):
             return True
+
     return False
 
 

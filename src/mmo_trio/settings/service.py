@@ -135,12 +135,14 @@ def check_production(settings: Settings, *, workers: int) -> None:
             f"{workers} processes can't serve from one {url_scheme(settings.database.url)} store.",
             "Use --workers 1, or PostgreSQL in database.url.",
         )
+
     if workers > 1 and (name := sandbox_provider(settings)) is not None:
         raise SettingsError(
             f"provider.{name}",
             f"its simulated operator lives in one process, and --workers asks for {workers}.",
             f"Use --workers 1, or {SHARED_OPERATOR_ADVICE}.",
         )
+
     check_plaintext_http(settings)
 
 
@@ -162,6 +164,7 @@ def plaintext_faults(settings: Settings) -> Iterator[SettingsError]:
             "listen.http2": listen.http2,
             "listen.pages": listen.pages,
         }
+
     for key, endpoint in addresses.items():
         if endpoint is not None and not endpoint.is_loopback and not allowed:
             yield SettingsError(

@@ -244,19 +244,23 @@ def _parse_url(value: Any) -> str:
         text = value.strip().rstrip("/")
     else:
         text = ""
+
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
+
     if not good or parts.query or parts.fragment or "@" in parts.netloc:
         raise InvalidSettingValue(
             'must be an http or https address, such as "https://pay.example.com"'
         )
+
     try:
         parse_url(text)
     except UrlError as error:
         raise InvalidSettingValue(f"can't be used. {str(error).removesuffix('.')}") from None
+
     return text
 
 
@@ -265,14 +269,17 @@ def _parse_webhook_url(value: Any) -> str:
         text = value.strip()
     else:
         text = ""
+
     try:
         is_https = parse_url(text).scheme == "https"
     except UrlError:
         is_https = False
+
     if not is_https:
         raise InvalidSettingValue(
             'must be an https address, such as "https://chat.example.com/hooks/x"'
         )
+
     return text
 
 
@@ -289,12 +296,15 @@ def _parse_database_url(value: Any) -> str:
         text = value.strip()
     else:
         text = ""
+
     scheme, _, rest = text.partition("://")
     if not scheme or not rest or (scheme == "sqlite" and not re.match("/.", rest)):
         raise InvalidSettingValue(f"must be {_DATABASE_URL_FORM}")
+
     if scheme not in STORE_SCHEMES:
         fault = f"must be {_DATABASE_URL_FORM}; no store has the scheme {scheme!r}"
         raise InvalidSettingValue(f"{fault}. Known are: {', '.join(STORE_SCHEMES)}")
+
     return text
 
 
@@ -314,6 +324,7 @@ def mask_database_url(url: str) -> str:
         name, colon, _ = user.partition(":")
         if colon:
             rest = f"{name}:{MASK}@{host}{rest[len(user) + len(at) + len(host) :]}"
+
     before, mark, query = rest.partition("?")
     parameters = [_mask_parameter(parameter) for parameter in query.split("&")]
     return f"{scheme}{separator}{before}{mark}{'&'.join(parameters)}"

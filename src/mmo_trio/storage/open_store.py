@@ -43,10 +43,12 @@ def open_store(
     scheme = url_scheme(url)
     if scheme not in STORE_SCHEMES:
         raise StoreUnusable(f"no kind of store has the scheme {scheme}")
+
     if scheme in POSTGRES_SCHEMES:
         from mmo_trio.storage.postgres import open_postgres  # Loading psycopg takes long.
 
         return open_postgres(url, serving=serving, create=create, report_migration=report_migration)
+
     from mmo_trio.storage.sqlite import open_sqlite
 
     file = Path(url.removeprefix("sqlite:///"))
@@ -54,10 +56,12 @@ def open_store(
         raise StoreUnavailable(
             f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one"
         )
+
     if not file.parent.is_dir():
         raise StoreUnavailable(
             f"there is no folder {file.parent}; make it, or name the folder of a store"
         )
+
     return open_sqlite(file, serving=serving, report_migration=report_migration)
 
 
@@ -79,6 +83,7 @@ async def distribute_store(url: str) -> None:
         raise StoreUnusable(
             "only tables in PostgreSQL with Citus can be distributed: look at database.url"
         )
+
     from mmo_trio.storage.postgres.startup import distribute_postgres
 
     await distribute_postgres(url)

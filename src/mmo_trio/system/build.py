@@ -27,12 +27,14 @@ def commit() -> str:
         written = (_PACKAGE / "commit.txt").read_text(encoding="utf-8").strip()
     except OSError:
         return UNKNOWN
+
     if written and not written.startswith(_PLACEHOLDER):
         return written
 
     checkout = _PACKAGE.parents[1]
     if not (checkout / ".git").exists():
         return UNKNOWN
+
     describe = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
     whole_hash = ["--exclude=*", "--abbrev=40"]
     try:
@@ -45,6 +47,7 @@ def commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return UNKNOWN
+
     return found.stdout.strip()
 
 

@@ -37,14 +37,17 @@ def raise_descriptor_limit() -> int:
         wanted = RAISED_MAX
     else:
         wanted = min(hard, RAISED_MAX)
+
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         if soft == resource.RLIM_INFINITY:
             return RAISED_MAX
         return soft
+
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     except (OSError, ValueError):  # Some systems have a lower limit of their own.
         return soft
+
     return wanted
 
 

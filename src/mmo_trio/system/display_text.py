@@ -63,10 +63,12 @@ def mask_own_number(msisdn: str) -> str:
         code = "0"
     else:
         code = found[0]
+
     hidden = MASK_CHARACTER * (len(digits) - len(code) - 3)
     first = len(hidden) % 3
     if first == 1:  # A single digit stands with the next three.
         first = 4
+
     groups = [hidden[:first], *(hidden[at : at + 3] for at in range(first, len(hidden), 3))]
     sign = "" if code == "0" else "+"
     return " ".join((sign + code, *filter(None, groups), digits[-3:]))
@@ -130,10 +132,12 @@ def format_span(span: Span) -> str:
         if span < SECOND:
             return f"{span / SECOND:.2f} s"
         return f"{span / SECOND:.1f} s"
+
     if span < MINUTE:
         return f"{span // SECOND} s"
     if span < HOUR:
         return f"{span // MINUTE} min {span % MINUTE // SECOND} s"
     if span < 24 * HOUR:
         return f"{span // HOUR} h {span % HOUR // MINUTE} min"
+
     return f"{span // (24 * HOUR)} d {span % (24 * HOUR) // HOUR} h"

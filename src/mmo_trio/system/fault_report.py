@@ -26,6 +26,7 @@ def describe_fault(error: BaseException) -> str:
 def _descriptions(error: BaseException, seen: set[int]) -> Iterator[str]:
     if id(error) in seen:
         return
+
     seen.add(id(error))
     kind = type(error)
     yield f"{kind.__module__}.{kind.__qualname__}"
@@ -34,6 +35,7 @@ def _descriptions(error: BaseException, seen: set[int]) -> Iterator[str]:
         parts = error.exceptions
     else:
         parts = ()
+
     for other in (*parts, error.__cause__ or error.__context__):
         if other is not None:
             yield from _descriptions(other, seen)

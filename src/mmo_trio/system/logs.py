@@ -67,6 +67,7 @@ class LogOutput:
             self._descriptor = _stderr_descriptor()
         else:
             self._descriptor = descriptor
+
         self._bytes_max = bytes_max
         self._lines: deque[bytes] = deque()
         self._bytes = 0
@@ -84,10 +85,12 @@ class LogOutput:
         if self._thread is None:
             self._write_if_ready(data)
             return
+
         with self._changed:
             if self._bytes + len(data) > self._bytes_max and self._lines:
                 self._drop(1)
                 return
+
             self._lines.append(data)
             self._bytes += len(data)
             self._changed.notify()
@@ -111,6 +114,7 @@ class LogOutput:
             with self._changed:
                 self._is_ending = True
                 self._changed.notify()
+
             thread.join(FLUSH_TIMEOUT_S)
             self._thread = None
 
@@ -148,6 +152,7 @@ class LogOutput:
         """Write the bytes, however long that takes; return False when they cannot be written."""
         if self._descriptor is None:
             return False
+
         rest = memoryview(data)
         while rest:
             try:
@@ -156,6 +161,7 @@ class LogOutput:
                 time.sleep(0.01)
             except OSError:
                 return False
+
         return True
 
     def _drop(self, number: int) -> None:
@@ -257,12 +263,15 @@ def redact_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     exc_info: Any = event.pop("exc_info", None)
     if exc_info is True:
         exc_info = sys.exc_info()
+
     if isinstance(exc_info, tuple):
         error = exc_info[1]
     else:
         error = exc_info
+
     if isinstance(error, BaseException):
         event["fault"] = describe_fault(error)
+
     return event
 
 
@@ -322,12 +331,16 @@ class RepetitionLimit:
         marks = [mark for mark in MARKS if event.pop(mark, False)]
         if not marks:
             return event
+
         key = f"{event['event']} {marks[0]}"
         if (limit := self._limits.get(key)) is None:
             limit = self._limits[key] = LogRateLimit(per_second=MARKS[marks[0]], burst=1)
+
         suppressed = limit.acquire(self.now())
         if suppressed is None:
             raise structlog.DropEvent
+
         if suppressed:
             event["suppressed"] = suppressed
+
         return event

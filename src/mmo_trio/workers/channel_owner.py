@@ -131,11 +131,13 @@ class ChannelOwner:
             or len(self.callbacks.claimed()) >= CLAIMED_MAX
         ):
             return False
+
         reference = work.transaction.reference
         if not self.callbacks.try_enqueue(
             WorkItem(DeliverCallback(reference, fence), work.transaction)
         ):
             return False
+
         self._taken_meanwhile.add(reference)
         return True
 
@@ -161,9 +163,11 @@ class ChannelOwner:
                 log_store_failure(logger, "channels_uncertain", error)
                 self._distrust_channels()
                 pause_s = RETRY_DELAY_S
+
             await self._wait(pause_s, callbacks_ended if drain.is_set() else self._wake_up)
             self._wake_up = trio.Event()
             await trio.sleep_until(next_round_at)
+
         await self._end_lease()
 
     async def _run_round(self, *, is_draining: bool) -> float:
@@ -174,9 +178,11 @@ class ChannelOwner:
                 self._brands_to_release = set()
             else:
                 self._brands_to_release = await self._brands_beyond_share()
+
         if is_draining:
             await self._release_idle(self.owned.fences)
             return SCAN_INTERVAL_S
+
         released = await self._release_idle(self._brands_to_release)
         self._brands_to_release.difference_update(released)
         self._released_at |= dict.fromkeys(released, self.owned.clock())
@@ -196,7 +202,9 @@ class ChannelOwner:
             self._to_search.add(channel.brand)
             if fence_before is None:
                 self.callbacks.load_breaker(channel.brand, channel.breaker)
+
             logger.info("channel_claimed", brand=channel.brand, fence=channel.fence)
+
         self._committed_brands -= committed
         await self._search()
         return max(0.0, (self._search_all_at - self.owned.clock()) / SECOND)
@@ -209,8 +217,10 @@ class ChannelOwner:
         brands = self.owned.fences.keys() - self._brands_to_release
         if not is_of_all:
             brands &= self._to_search | self._backlogged_brands
+
         if brands and len(self.callbacks.claimed()) < CLAIMED_MAX:
             await self._take_from_store(brands)
+
         if is_of_all:
             self._search_all_at = later(now, Span(round(SCAN_INTERVAL_S * SECOND)))
 
@@ -231,10 +241,12 @@ class ChannelOwner:
         except BaseException:
             self._to_search |= sought
             raise
+
         for work in found:
             room[work.transaction.order.brand] -= 1
             if work.transaction.reference not in self._taken_meanwhile:
                 self.callbacks.try_enqueue(work)
+
         self._backlogged_brands -= room.keys()
         self._backlogged_brands |= {brand for brand, left in room.items() if left == 0}
         self._outdated_brands = outdated | self._outdated_brands - afresh
@@ -250,6 +262,7 @@ class ChannelOwner:
             taken.setdefault(brand, []).append(work.transaction.reference)
             if self.owned.fences.get(brand) != fence_of(work):
                 outdated.add(brand)
+
         return taken, frozenset(outdated)
 
     async def _wait(self, timeout_s: float, wake_up: trio.Event) -> None:
@@ -274,11 +287,13 @@ class ChannelOwner:
         if number != self._lease_number:
             if self.owned.fences:
                 logger.warning("lease_lost", channels=len(self.owned.fences))
+
             self._lease_number = number
             self._drop_channels()
         elif now >= self.owned.trusted_until:
             # Meanwhile callbacks were released that are to be taken again.
             self._distrust_channels()
+
         self.owned.trusted_until = ownership.trusted_until(requested_at)
         self._renew_lease_at = later(requested_at, ownership.LEASE_RENEWAL_INTERVAL)
 
@@ -320,8 +335,10 @@ class ChannelOwner:
         }
         if not idle:
             return idle
+
         for brand in idle:  # From here on none of their deliveries starts.
             del self.owned.fences[brand]
+
         try:
             await self.channels.release(idle, self.callbacks.unstored_breakers(idle))
         except StoreUnavailable:
@@ -330,6 +347,7 @@ class ChannelOwner:
         except Exception:
             self.callbacks.drop_breakers(idle)  # They may be free, and go to another process.
             raise
+
         self.callbacks.drop_breakers(idle)
         return idle
 
@@ -341,6 +359,7 @@ class ChannelOwner:
                 await self._release_idle(self.owned.fences)
         except Exception as error:
             log_store_failure(logger, "channel_release_failed", error)
+
         self._drop_channels()
         self._lease_number = None
         self.owned.trusted_until = MonotonicInstant(-1)

@@ -59,14 +59,17 @@ class ClockMonitor:
             step = self.clock.observe()
             if step is not None:
                 logger.warning("wall_clock_stepped", seconds=round(step / SECOND, 3))
+
             if self.clock.guard.utc_offset != offset:
                 offset = self.clock.guard.utc_offset
                 logger.warning("wall_clock_accepted", seconds_ahead=round(offset / SECOND, 3))
                 self._save_at = 0.0
+
             if self.clock.last_suspension != suspension:
                 suspension = self.clock.last_suspension
                 assert suspension is not None, "a suspension stays known"
                 logger.warning("process_resumed", seconds=round(suspension.lasted / SECOND, 3))
+
             await trio.sleep(OBSERVATION_INTERVAL_S)
 
     async def _keep_records(self) -> None:
@@ -85,12 +88,15 @@ class ClockMonitor:
         except Exception as error:
             log_store_failure(logger, "clock_comparison_failed", error)
             return
+
         self.fault = None
         self.ahead_of_store = None if found is None else found.ahead
         if found is None or not found.is_notable:
             return
+
         if found.forbids_service:
             self.fault = describe_difference(found)
+
         logger.warning(
             "clock_differs_from_store",
             seconds_ahead=round(found.ahead / SECOND, 3),

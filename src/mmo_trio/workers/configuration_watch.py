@@ -55,11 +55,13 @@ class ConfigurationWatch:
             if self.known.brand_by_host is None or found.generation != self.known.generation:
                 # For all requests at once: each of them would else read it.
                 self.known.brand_by_host = await self.store.brand_by_host()
+
             for name in found.closed_providers ^ self.known.closed_providers:
                 logger.info(
                     "provider_closed" if name in found.closed_providers else "provider_opened",
                     provider=name,
                 )
+
             self.known.closed_providers, self.known.restored_brands = (
                 found.closed_providers,
                 found.restored_brands,

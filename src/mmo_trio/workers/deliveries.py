@@ -143,6 +143,7 @@ class DeliveryPool(ABC):
             return True
         if not self.has_room_for(brand):
             return False
+
         self._claimed[reference] = work
         self._claimed_by_brand[brand] += 1
         self._queue.add(brand, work)
@@ -256,9 +257,11 @@ class DeliveryPool(ABC):
                 self._postponed_by_brand[brand] -= 1
             else:
                 self._queue.release(brand)
+
         following = None
         if not self._is_draining:
             following = self._queue.next()
+
         self._start_next()
         return following
 
@@ -275,9 +278,11 @@ class DeliveryPool(ABC):
             except Exception as error:
                 log_store_failure(logger, "delivery_record_retried", error, pause_s=pause_s)
                 tries += not isinstance(error, STORE_ERRORS)
+
             if tries == TRIES_IN_PLACE and work.transaction.reference not in self._undecided:
                 self._leave_place(work)
                 pause_max_s = UNDECIDED_RETRY_DELAY_MAX_S
+
             await trio.sleep(pause_s)
             pause_s = min(2 * pause_s, pause_max_s)
 
@@ -456,18 +461,22 @@ class CallbackWorker(DeliveryPool):
         try:
             if not self._owns_channel(brand, fence):
                 raise SendForbidden
+
             attempt, breaker = await self._attempt(transaction, fence)
             attempt = self._limit_body(brand, attempt)
         except SendForbidden:
             logger.warning("callback_released", reference=reference, brand=brand, **mark)
             return
+
         record = partial(self._record, reference, brand, attempt, fence, breaker)
         reply = await self._record_until_decided(work, record)
         if fence and not isinstance(reply, Applied):
             logger.warning("callback_recorded_before", reference=reference, brand=brand, **mark)
             return
+
         if attempt.outcome not in UNSENT_OUTCOMES:
             self._durations.observe(attempt.duration_ms / 1_000)
+
         self._conclude(work, attempt)
 
     async def _attempt(
@@ -480,16 +489,20 @@ class CallbackWorker(DeliveryPool):
         breaker = self._breakers.get(brand)
         if breaker is None:
             breaker = self._breakers[brand] = CircuitBreaker(self._breaker_settings)
+
         permit = breaker.request_permit(self._monotonic())
         if permit is None:
             await self._wait_for_due()
             permit = breaker.request_permit(self._monotonic())
+
         if permit is None:
             return breaker_open_attempt(url), None
+
         try:
             key = await self._delivery_key(transaction.order, url)
             if isinstance(key, DeliveryRefused):
                 return DeliveryAttempt(key.outcome, url, detail=key.detail), None
+
             send = partial(
                 self._send,
                 callback_request(transaction, key),
@@ -501,11 +514,13 @@ class CallbackWorker(DeliveryPool):
             attempt = await self._send_once(transaction.order, url, send)
             if attempt.outcome is DeliveryOutcome.EGRESS_REFUSED:
                 return attempt, None
+
             before = breaker.state
             succeeded = attempt.outcome is DeliveryOutcome.DELIVERED
             breaker.record(permit, succeeded=succeeded, now=self._monotonic())
             if breaker.state is not before:
                 logger.warning("breaker_state_changed", brand=brand, state=breaker.state.value)
+
             return attempt, breaker
         finally:
             breaker.abandon(permit, now=self._monotonic())  # No effect once it is recorded.
@@ -535,14 +550,17 @@ class CallbackWorker(DeliveryPool):
         snapshot = None
         if breaker is not None:
             snapshot = breaker.snapshot()
+
         if snapshot is None or not snapshot.must_be_stored_after(
             self._stored.get(brand, INITIAL_SNAPSHOT)
         ):
             return await self._record_outcome(CallbackConcluded(reference, attempt, fence))
+
         stored = self._in_gateway_time(snapshot)
         reply = await self._record_outcome(CallbackConcluded(reference, attempt, fence, stored))
         if isinstance(reply, Applied) and self._breakers.get(brand) is breaker:
             self._stored[brand] = snapshot
+
         return reply
 
     def _in_gateway_time(self, snapshot: BreakerSnapshot) -> BreakerSnapshot:
@@ -607,11 +625,13 @@ class QrWorker(DeliveryPool):
             return not_sent_attempt(transaction, "The payment had ended, so nothing was sent.")
         if code is None:
             return not_sent_attempt(transaction, "The provider gave no code, so nothing was sent.")
+
         order = transaction.order
         assert order.display_qr_url is not None, "only a QR pay-in is shown"
         key = await self._delivery_key(order, order.display_qr_url)
         if isinstance(key, DeliveryRefused):
             return not_sent_attempt(transaction, key.detail, key.outcome)
+
         request = qr_code_request(transaction, key, image=await _image_base64(code))
         self._note_sending(transaction.reference)
         send = partial(self._send, request, brand=order.brand)

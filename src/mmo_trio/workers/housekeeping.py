@@ -178,6 +178,7 @@ class RetentionWorker:
             now = self.now()
             if elapsed(await self.store.last_run(), now) < DAY or not await pace.begin():
                 return
+
             try:
                 await self._run(pace, now)
             finally:
@@ -198,6 +199,7 @@ class RetentionWorker:
         }
         if not due:
             return
+
         self.statistics.is_running = True
         logger.info("retention_begun")
         await self.audit_log.record("gateway", "retention_begun", older_than=due)

@@ -98,6 +98,7 @@ class NoticeReceiver:
         section = settings.notices
         if section.webhook_url is None:
             return None
+
         read_key(section)
         rules = EgressRules(allow_private=section.allow_private, own_hosts=frozenset(own_hosts))
         client = HttpClient(rules=rules, context=tls_context(settings.egress.extra_ca_file))
@@ -118,6 +119,7 @@ class NoticeReceiver:
         headers: Headers = ((b"content-type", b"application/json"),)
         if key is not None:
             headers += ((b"authorization", b"Bearer " + key),)
+
         target = self.section.webhook_url.encode()
         content = json.dumps(body, ensure_ascii=False).encode()
         request = HttpRequest("POST", target, headers, body=content)
@@ -129,15 +131,18 @@ def read_key(section: NoticesSection) -> bytes | None:
     file = section.webhook_key_file
     if file is None:
         return None
+
     remedy = "Name a file with one line of ASCII letters, digits and signs."
     try:
         key = Path(file).read_bytes().strip()
     except OSError as error:
         fault = f"{file} can't be read: {error.strerror}."
         raise SettingsError("notices.webhook_key_file", fault, remedy) from None
+
     if not 0 < len(key) <= KEY_LENGTH_MAX or not all(0x21 <= octet <= 0x7E for octet in key):
         fault = f"{file} holds no key."
         raise SettingsError("notices.webhook_key_file", fault, remedy)
+
     return key
 
 
@@ -363,6 +368,7 @@ def parse_record(text: str) -> NoticeRecord:
     """Return the record of this text; an empty one for an empty text."""
     if not text:
         return NoticeRecord()
+
     members = json.loads(text)
     return NoticeRecord(
         {NoticeKind(kind): Instant(at) for kind, at in members["since"].items()},

@@ -116,8 +116,10 @@ class Scheduler:
                 self.backlog.update(is_present=False)
                 log_store_failure(logger, "schedule_scan_failed", error)
                 pause_s = RETRY_DELAY_S
+
             with trio.move_on_after(pause_s):
                 await self._wake_up.wait()
+
             self._wake_up = trio.Event()
 
     async def wake_all_due(self, until: Instant) -> int:
@@ -132,6 +134,7 @@ class Scheduler:
             references, errors = await self._wake_due(until)
             if errors:
                 raise errors[0]
+
             woken = len(references)
             count += woken
             if woken < ROUND_SIZE_MAX:
@@ -147,16 +150,20 @@ class Scheduler:
         self._woken_last = tried
         for error in errors:
             log_store_failure(logger, "wake_failed", error)
+
         claimed = await self._claim_abandoned()
         if len(tried) == ROUND_SIZE_MAX:
             if len(errors) == ROUND_SIZE_MAX and isinstance(errors[0], STORE_ERRORS):
                 raise errors[0]
             if before.isdisjoint(tried):
                 return 0.0
+
             self.backlog.update(is_present=False)
             return SCAN_INTERVAL_MIN_S
+
         if claimed == CLAIMED_MAX:
             return SCAN_INTERVAL_MIN_S
+
         return await self._pause_s(until)
 
     async def _claim_abandoned(self) -> int:
@@ -186,6 +193,7 @@ class Scheduler:
         found = await self.store.due(until, limit=limit)
         if len(found) < limit:  # All that are due were found; the others have ended or moved on.
             self._postponed.retain(found)
+
         due = [payment for payment in found if not self._postponed.must_wait(payment)]
         del due[ROUND_SIZE_MAX:]
         self.backlog.update(is_present=len(due) == ROUND_SIZE_MAX)
@@ -200,6 +208,7 @@ class Scheduler:
                 self._postponed.add(reference)
             else:
                 self._postponed.discard(reference)
+
         return frozenset(due), errors
 
 
@@ -272,9 +281,12 @@ class Dispatcher:
                 if work is not None and not self._try_enqueue(work):
                     return False
                 waiting.popleft()
+
             left, to_read = left - len(references), READ_AT_ONCE_MAX
+
         if not waiting:
             del self._waiting[queue_key]
+
         return bool(waiting)
 
     async def _read_work(

@@ -176,13 +176,16 @@ def _read_signing_key(options: Options) -> SigningKey | None:
     pem, key_id = options.optional_text("signing_key"), options.optional_text("signing_key_id")
     if pem is None and key_id is None:
         return None
+
     if pem is None or key_id is None:
         missing = "signing_key" if pem is None else "signing_key_id"
         raise OptionError(
             missing, "is missing.", "A signature needs signing_key and signing_key_id."
         )
+
     if _KEY_ID.fullmatch(key_id) is None:
         raise OptionError("signing_key_id", "is no id of a key.", "Copy it from the dashboard.")
+
     try:
         return SigningKey(key_id, load_private_key(pem.encode()))
     except ValueError:

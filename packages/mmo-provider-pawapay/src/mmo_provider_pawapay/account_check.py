@@ -89,16 +89,19 @@ class AnswerJudge:
         """Return the finding from the active configuration."""
         if (refused := self._refused(MARKET_PART, response)) is not None:
             return refused
+
         try:
             configuration = parse_active_configuration(response.body, self.account.market)
         except ValueError:
             return no_answer_finding(self.provider, MARKET_PART, f"HTTP {response.status}")
+
         for state, found in (
             (AccountState.REFUSED, self._refusal(configuration)),
             (AccountState.WARNED, self._warning(configuration)),
         ):
             if found is not None:
                 return AccountFinding(self.provider, MARKET_PART, state, self.account.market, found)
+
         words = "pawaPay answers questions about this market."
         return AccountFinding(
             self.provider, MARKET_PART, AccountState.WORKS, self.account.market, words
@@ -110,11 +113,13 @@ class AnswerJudge:
         part = operation.key.lower()
         if (refused := self._refused(part, response)) is not None:
             return refused
+
         try:
             status = parse_availability(response.body, self.account.market).get(operation.key, "")
             state, words = _STATUSES[status]
         except (ValueError, KeyError):
             return no_answer_finding(self.provider, part, f"HTTP {response.status}")
+
         is_closed = status == CLOSED
         return AccountFinding(
             self.provider,
@@ -141,11 +146,13 @@ class AnswerJudge:
                 held=(Type.PAYIN, Type.PAYOUT),
                 holds_reversals=True,
             )
+
         try:
             document = parse_json(response.body)
             code, status = parse_failure(document).code, document.get("status")
         except ValueError:
             return None
+
         words = _SUBMISSION_REFUSALS.get(code or "")
         if words is not None:
             held = tuple(
@@ -162,8 +169,10 @@ class AnswerJudge:
                 held=held,
                 holds_reversals=code != NOT_PERMITTED or operation is REFUND,
             )
+
         if response.status != 200 or status not in _TAKEN_STATUSES:
             return None
+
         works = "pawaPay takes submissions."
         return AccountFinding(self.provider, part, AccountState.WORKS, "", works)
 
@@ -173,10 +182,12 @@ class AnswerJudge:
             published = load_public_keys(parse_public_keys(response.body))
         except ValueError:
             return no_answer_finding(self.provider, CALLBACK_KEYS_PART, f"HTTP {response.status}")
+
         numbers = [callback_key.public_numbers() for callback_key in self.account.callback_keys]
         if all(key.public_numbers() in numbers for key in published):
             words = "The settings have all of pawaPay's keys."
             return AccountFinding(self.provider, CALLBACK_KEYS_PART, AccountState.WORKS, "", words)
+
         words = (
             "pawaPay has a key that callback_keys has not, so callbacks signed with it are "
             "refused. Whoever runs the"
@@ -188,14 +199,17 @@ class AnswerJudge:
         words = _REFUSALS.get(response.status)
         if words is None:
             return None
+
         try:
             code = parse_failure(parse_json(response.body)).code or ""
         except ValueError:
             code = ""
+
         if code.replace("_", "").isalnum() and code.isascii():
             shown = code
         else:
             shown = f"HTTP {response.status}"
+
         return AccountFinding(self.provider, part, AccountState.REFUSED, shown, words)
 
     def _refusal(self, found: ActiveConfiguration) -> str | None:
@@ -205,14 +219,17 @@ class AnswerJudge:
                 "market, or corrects"
                 " `market`."
             )
+
         if found.signed_requests_only and self.account.signing_key is None:
             return "pawaPay takes signed requests only. Set signing_key and signing_key_id."
+
         if self.account.callback_keys and not found.signed_callbacks:
             return (
                 "pawaPay does not sign its callbacks, so all are refused. Whoever manages the "
                 "account enables signed"
                 " callbacks in pawaPay's dashboard, or callback_keys goes from the settings."
             )
+
         return None
 
     def _warning(self, found: ActiveConfiguration) -> str | None:
@@ -225,8 +242,10 @@ class AnswerJudge:
                 f"Payers of this market approve by {', '.join(sorted(filter(None, told)))}, so "
                 "deposits fail. Whoever runs the gateway corrects auth_type. Pay-outs work."
             )
+
         if found.signed_callbacks and not self.account.callback_keys:
             return "pawaPay signs its callbacks. Set callback_keys, so that they are verified."
+
         used = [
             terms
             for (operation, _), terms in found.terms.items()
@@ -238,4 +257,5 @@ class AnswerJudge:
                 "manages the account enters"
                 " that of `mmo providers address` in pawaPay's dashboard."
             )
+
         return None

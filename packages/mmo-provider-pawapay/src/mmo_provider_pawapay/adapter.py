@@ -190,6 +190,7 @@ class PawapayProvider:
         about, order = PaymentReports(transaction, self.name), transaction.order
         if operation_key(transaction) not in self.operations:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
+
         yield from self._ask_configuration(now.time)
         operation = operation_of(order.type)
         known = {} if self._configuration is None else self._configuration.terms
@@ -213,6 +214,7 @@ class PawapayProvider:
             answer = yield self._submission(operation, body, now=now.utc)
         except ExchangeFailed as failure:
             return about.unanswered(failure)
+
         return _submission_report(about, answer, is_elsewhere=sends_away)
 
     def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
@@ -226,8 +228,10 @@ class PawapayProvider:
             answer = yield self._question(path)
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
+
         if answer.status != 200:
             return about.unreachable(f"A question was answered {answer.status}.")
+
         try:
             document = parse_json(answer.body)
             if text_member(document, "status") == "NOT_FOUND":
@@ -236,11 +240,14 @@ class PawapayProvider:
                 if is_unknown and self._lacks_code(transaction):
                     return about.never_received()
                 return _not_found(about, now=now.time)
+
             if text_member(document, "status") != "FOUND":
                 raise ValueError("its status is none that is known")
+
             data = object_member(document, "data")
         except ValueError as error:
             return about.unreachable(f"An answer can't be read: {error}.")
+
         try:
             return self._payment_report(about, data)
         except ValueError as error:
@@ -287,6 +294,7 @@ class PawapayProvider:
             wallets = parse_wallets(answer.body, self.account.market)
         except (ExchangeFailed, ValueError):
             return BalanceReport()
+
         return BalanceReport(
             tuple(
                 AccountBalance(self.name, wallet, amount, now.time, is_float=True)
@@ -341,6 +349,7 @@ class PawapayProvider:
         now = Moment.at(now)
         if not self.account.callback_keys:
             return None
+
         try:
             check_age(
                 verify_signature(request, self.account.callback_keys, self._authorities(request)),
@@ -348,6 +357,7 @@ class PawapayProvider:
             )
         except SignatureFault as fault:
             return str(fault)
+
         return None
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
@@ -364,8 +374,10 @@ class PawapayProvider:
             named = _named_by(document)
         except ValueError:
             return UnmatchedNotified(self.name, content)
+
         if named is None:
             return UnmatchedNotified(self.name, content)
+
         operation, reference, market = named
         name = self.account.callbacks_of.get(market or "", self.name)
         if self.account.callback_keys:
@@ -373,8 +385,10 @@ class PawapayProvider:
                 verify_signature(request, self.account.callback_keys, self._authorities(request))
             except SignatureFault:
                 return UnmatchedNotified(self.name, content)
+
         if operation is REFUND:
             return ReversalHinted(reference, name)
+
         says_paid = document.get("status") == COMPLETED
         return ProviderHinted(reference, name, content, says_paid=says_paid)
 
@@ -389,11 +403,13 @@ class PawapayProvider:
         operation = operation_of(transaction.order.type)
         if text_member(document, operation.id) != operation_id(transaction.reference):
             raise ValueError("it is about another payment")
+
         result = _result(transaction.reference, self.name, document, operation=operation)
         if result is None and text_member(document, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
         if result is None:
             return self._pending_report(about, document)
+
         return result
 
     def _pending_report(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
@@ -426,13 +442,16 @@ class PawapayProvider:
         one stays."""
         if self._asked_at is not None and now - self._asked_at < CONFIGURATION_LIFETIME:
             return
+
         try:
             answer = yield self._configuration_question()
         except ExchangeFailed:
             return
+
         self._asked_at = now
         if answer.status != 200:
             return
+
         try:
             self._configuration = parse_active_configuration(answer.body, self.account.market)
         except ValueError:
@@ -494,12 +513,15 @@ def _prediction(provider: str, market: str, msisdn: str, response: HttpResponse)
             return PayeeUnknown(provider)
         if response.status != 200:
             return PayeeUnanswered(provider, f"A question was answered {response.status}.")
+
         predicted = text_member(document, "provider")
         number = text_member(document, "phoneNumber")
     except ValueError:
         return PayeeUnanswered(provider, "An answer can't be read.")
+
     if predicted is None or number not in (None, msisdn.removeprefix("+")):
         return PayeeUnanswered(provider, "An answer is about another number, or names no operator.")
+
     return PayeePredicted(provider, plain_name(predicted), predicted == market)
 
 
@@ -572,10 +594,12 @@ def _result(
         return ProviderSucceeded(
             reference, name, Source.POLL, receipt, final=parse_amount(document)
         )
+
     if status == "FAILED":
         reason = parse_failure(document)
         code, message = _meaning(reason, Type.PAYIN if operation is DEPOSIT else Type.PAYOUT)
         return ProviderFailed(reference, name, Source.POLL, code, receipt, reason.code, message)
+
     return None
 
 
@@ -592,6 +616,7 @@ def _named_by(document: Mapping[str, Any]) -> tuple[Operation, str, str | None] 
             if reference is None:
                 return None
             return (operation, reference, text_member(details, "provider"))
+
     return None
 
 

@@ -127,12 +127,15 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, An
         each_in = objects(document, "operationTypes")
     else:
         each_in = [found]
+
     for member in each_in:
         if not isinstance(member, dict):
             raise ValueError("operationTypes is of no known form")
+
         if (operation := text_member(member, "operationType")) is not None:
             yield operation, member
             continue
+
         for key in member.keys() & {DEPOSIT.key, PAYOUT.key}:
             yield key, object_member(member, key)
 
@@ -160,6 +163,7 @@ def _parse_instructions(members: Mapping[str, Any]) -> tuple[tuple[str, str], ..
             found = {language: _steps(told, language) for language in told}
             if any(found.values()):
                 return tuple((language, text) for language, text in found.items() if text)
+
     return ()
 
 

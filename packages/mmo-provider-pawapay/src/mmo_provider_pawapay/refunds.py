@@ -112,6 +112,7 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
         return about.unreachable(
             f"pawaPay answered {response.status} to a question about a refund."
         )
+
     try:
         document = parse_json(response.body)
         if text_member(document, "status") == "NOT_FOUND":
@@ -121,17 +122,21 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
             if is_final and not reversal.is_accepted:
                 return about.never_received()
             return about.unreachable("pawaPay does not find the refund.")
+
         data = object_member(document, "data")
         told = named_id(data, REFUND)
         if text_member(document, "status") != "FOUND" or told != refund_id(reversal.id):
             raise ValueError("it is about no refund, or another one")
+
         ended = result(reversal.id, about.provider, data)
         if ended is None and text_member(data, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
     except ValueError as error:
         return about.unreachable(f"pawaPay's answer about a refund can't be read: {error}.")
+
     if ended is None:
         return about.accepted()
+
     return ended
 
 
@@ -147,6 +152,7 @@ def result(
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
     if status == "COMPLETED":
         return ReversalSucceeded(reversal, name, Source.POLL, receipt, parse_amount(document))
+
     if status == "FAILED":
         reason = parse_failure(document)
         return ReversalFailed(
@@ -158,6 +164,7 @@ def result(
             receipt,
             lacks_float=_lacks_float(reason),
         )
+
     return None
 
 

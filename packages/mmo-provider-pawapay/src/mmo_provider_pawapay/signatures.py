@@ -101,9 +101,12 @@ def load_public_keys(pem: bytes) -> Sequence[PublicKey]:
         key = load_pem_public_key(block)
         if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
             raise ValueError("a key is of another kind")
+
         keys.append(key)
+
     if not keys:
         raise ValueError("there is no key")
+
     return tuple(keys)
 
 
@@ -181,6 +184,7 @@ def verify_signature(
         )
         if any(_is_signed_by(key, covered.algorithm, base, signature) for key in keys):
             return covered
+
     raise SignatureFault("The signature is by no known key, or of another message.")
 
 
@@ -198,6 +202,7 @@ def parse_signature_input(text: str) -> SignatureInput:
     match = _INPUT.fullmatch(text)
     if match is None or match["label"] != LABEL:
         raise SignatureFault("The Signature-Input is not in the documented form.")
+
     components = tuple(component.strip('"') for component in match["components"].split())
     found = _PARAMETER.findall(match["parameters"])
     parameters = {name: text or number for name, text, number in found}
@@ -205,6 +210,7 @@ def parse_signature_input(text: str) -> SignatureInput:
         raise SignatureFault("The Signature-Input names something twice.")
     if not set(components) >= REQUIRED_COMPONENTS:
         raise SignatureFault("The signature does not cover the whole request.")
+
     try:
         created, expires = (
             Instant(int(parameters[name]) * SECOND) for name in ("created", "expires")
@@ -293,15 +299,19 @@ def _is_signed_by(key: PublicKey, algorithm: str, base: bytes, signature: bytes)
     if isinstance(key, rsa.RSAPublicKey):
         if algorithm not in _RSA:
             return False
+
         rsa_padding, rsa_hash = _RSA[algorithm]
         return _accepts(lambda: key.verify(signature, base, rsa_padding, rsa_hash))
+
     if algorithm not in _CURVES or not isinstance(key.curve, _CURVES[algorithm][0]):
         return False
+
     scheme, half = ec.ECDSA(_CURVES[algorithm][1]), key.curve.key_size // 8
     if _accepts(lambda: key.verify(signature, base, scheme)):
         return True
     if len(signature) != 2 * half:
         return False
+
     numbers = (int.from_bytes(part) for part in (signature[:half], signature[half:]))
     der = encode_dss_signature(*numbers)
     return _accepts(lambda: key.verify(der, base, scheme))

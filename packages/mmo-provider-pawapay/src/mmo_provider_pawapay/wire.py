@@ -56,10 +56,13 @@ def operation_id(gateway_reference: str) -> str:
     value = 0
     if _ULID.fullmatch(gateway_reference) is None:
         raise ValueError("it is no ULID")
+
     for character in gateway_reference:
         value = value << 5 | _ULID_DIGITS.index(character)
+
     if value >> 122:
         raise ValueError("it is of the year 2109 or later")
+
     high, middle, low = value >> 74, value >> 62 & 0xFFF, value & (1 << 62) - 1
     digits = f"{high:012x}4{middle:03x}{1 << 63 | low:016x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
@@ -71,6 +74,7 @@ def gateway_reference(id: str) -> str | None:
     match = _UUID.fullmatch(id)
     if match is None:
         return None
+
     high, middle, low = (
         int(match[1] + match[2], 16),
         int(match[3], 16),
@@ -177,6 +181,7 @@ def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
     balances = parse_json(body).get("balances")
     if not isinstance(balances, list):
         raise ValueError("balances is no list")
+
     wallets = {}
     for balance in balances:
         with suppress(ValueError):  # The others count all the same.
@@ -186,6 +191,7 @@ def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
             if country == market[-3:] and own in (None, market):
                 amount = parse_balance(balance.get("balance"), balance.get("currency"))
                 wallets["/".join(filter(None, (country, amount.currency, own)))] = amount
+
     return wallets
 
 
@@ -218,6 +224,7 @@ def parse_initiation(
         return Initiation.NEVER_RECEIVED
     if not (response.status == 200 or 400 <= response.status < 500):
         return Initiation.UNCLEAR
+
     try:
         document = parse_json(response.body)
         told, status = named_id(document, operation), text_member(document, "status")
@@ -226,20 +233,24 @@ def parse_initiation(
         if is_turned_away(response):
             return Initiation.NEVER_RECEIVED
         return Initiation.UNCLEAR
+
     if told not in (None, id) or reason.code in INCONCLUSIVE:
         return Initiation.UNCLEAR
     if response.status == 200 and told is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
         return Initiation.ACCEPTED
+
     is_refused = reason.code in ACCOUNT_REFUSALS and status in (None, "REJECTED")
     if is_refused or is_turned_away(response):
         return Initiation.NEVER_RECEIVED
     if told is not None and status == "REJECTED":
         return reason
+
     is_told_by_pawapay = (
         status in (None, "REJECTED") and response.status != 200 and reason.code in FAILURES
     )
     if is_told_by_pawapay:
         return reason
+
     return Initiation.UNCLEAR
 
 

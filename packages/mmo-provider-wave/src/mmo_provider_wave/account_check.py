@@ -61,8 +61,10 @@ def submission_finding(provider: str, part: str, response: HttpResponse) -> Acco
             held=(Type.PAYIN, Type.PAYOUT) if is_of_all else _HELD[part],
             holds_reversals=is_of_all or part == REFUNDS_PART,
         )
+
     if response.status != 200:
         return None
+
     return AccountFinding(provider, part, AccountState.WORKS, "", "Wave takes submissions.")
 
 

@@ -151,6 +151,7 @@ class WaveProvider:
         now, about = Moment.at(now), PaymentReports(transaction, self.name)
         if operation_key(transaction) not in OPERATIONS:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
+
         is_payin = transaction.order.type is Type.PAYIN
         try:
             if is_payin and transaction.progress.is_resubmission:
@@ -159,18 +160,22 @@ class WaveProvider:
                     return checkout.session_report(about, known, now=now)
         except (ExchangeFailed, Unclear) as failure:
             return about.unreachable(str(failure))  # Nothing was sent: it is asked again.
+
         request_of = self._session_request if is_payin else self._payout_request
         try:
             answer = yield request_of(transaction, now)
         except ExchangeFailed as failure:
             return about.unanswered(failure)
+
         if answer.status != 200:
             return _refused(about, answer)
+
         try:
             document = parse_document(answer)
             if is_payin:
                 session = read_session(document, transaction.reference)
                 return checkout.session_report(about, session, now=now)
+
             return _payout_report(about, read_payout(document, transaction.reference))
         except Unclear as unclear:
             return _unclear(about, unclear)
@@ -184,11 +189,14 @@ class WaveProvider:
                 if payout is None:
                     return _not_found(about, PAYOUT_OPERATION, now=now.time)
                 return _payout_report(about, payout)
+
             session = yield from self._find_session(transaction, now=now)
             if session is None:
                 return _not_found(about, checkout.OPERATION, now=now.time)
+
             if session.is_open and checkout.must_end(transaction, now=now):
                 session = yield from self._end_session(session, transaction, now=now)
+
             return checkout.session_report(about, session, now=now)
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
@@ -246,12 +254,15 @@ class WaveProvider:
             session = yield from self._search_session(transaction, now=now)
         except (ExchangeFailed, Unclear):
             return about.never_received()  # No refund was asked for yet.
+
         if session is None or not session.was_paid:
             return about.failed("Wave has no paid session of this payment.")
+
         try:
             answer = yield self._order(f"{SESSIONS}/{session.id}/refund", b"", now=now)
         except ExchangeFailed as failure:
             return about.unanswered(failure)
+
         return refunds.submission_report(about, answer)
 
     def poll_reversal(
@@ -267,6 +278,7 @@ class WaveProvider:
                     return about.succeeded()
         except (ExchangeFailed, Unclear) as failure:
             return about.unreachable(str(failure))
+
         return refunds.not_found(about, now=now)
 
     def refuse_notification(self, request: HttpRequest, *, now: Moment | Instant) -> str | None:
@@ -276,10 +288,12 @@ class WaveProvider:
         """
         if not self.account.webhook_secrets:
             return None
+
         try:
             check_age(verify(request, self.account.webhook_secrets), now=Moment.at(now).utc)
         except SignatureFault as fault:
             return str(fault)
+
         return None
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
@@ -290,19 +304,24 @@ class WaveProvider:
         try:
             if is_signed:
                 verify(request, self.account.webhook_secrets)
+
             event = parse_body(request.body)
             kind, data = text_member(event, "type"), object_member(event, "data")
             reference = text_member(data, "client_reference")
         except ValueError:
             return UnmatchedNotified(self.name, content)
+
         if kind == "test.test_event" and is_signed:
             words = "Wave's test event has arrived, rightly signed."
             return AccountFinding(self.name, WEBHOOKS_PART, AccountState.WORKS, "", words)
+
         if reference is None or _REFERENCE.fullmatch(reference) is None:
             return UnmatchedNotified(self.name, content)
+
         if kind == "checkout.session.completed" and is_signed:
             with suppress(Unclear):
                 return _paid(read_session(data, reference), reference, self.name)
+
         return ProviderHinted(reference, self.name, content)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
@@ -373,10 +392,13 @@ class WaveProvider:
             pages = parse_document(answer).get("page_info")
             if not isinstance(pages, dict) or pages.get("has_next_page") is not True:
                 return found
+
             cursor = str(pages.get("end_cursor"))
             if _CURSOR.fullmatch(cursor) is None:
                 raise Unclear("Wave's list of transactions does not go on.")
+
             path = f"/v1/transactions?date={day}&after={cursor}"
+
         raise Unclear("The day has more transactions than are read.")
 
     def _session_request(self, transaction: Transaction, now: Moment) -> HttpRequest:
@@ -428,10 +450,12 @@ def _refused(about: PaymentReports, response: HttpResponse) -> ProviderReport:
         return unclear
     if response.status in (401, 403) and refusal.code in ACCOUNT_REFUSALS:
         return about.never_received()
+
     if response.status in (400, 422):
         code = refusal.error_code(about.transaction.order.type)
         message = refusal.message or find_failure(refusal.code).reason
         return about.failed(code, refusal.code, message)
+
     return unclear
 
 
@@ -480,6 +504,7 @@ def _paid(session: Session, reference: str, name: str) -> ProviderSucceeded:
     """Return the report from the session of a webhook. Raises Unclear for one that is not paid."""
     if session.payment_status != SUCCEEDED:
         raise Unclear("It is not paid.")
+
     return ProviderSucceeded(
         reference,
         name,

@@ -97,9 +97,11 @@ def _page(transaction: Transaction, session: Session, *, now: Moment) -> OpenUrl
         return None
     if isinstance(known, OpenUrl) and known.url == session.launch_url:
         return None
+
     ends_at = earlier(transaction.order.expires_at, ENDS_BEFORE_EXPIRY)
     if session.expires_at is not None:
         ends_at = min(ends_at, later(now.time, elapsed(now.utc, session.expires_at)))
+
     return OpenUrl(session.launch_url, ends_at)
 
 

@@ -42,6 +42,7 @@ def verify(request: HttpRequest, secrets: Sequence[str]) -> Instant:
     value = request.value(HEADER)
     if value is None:
         raise SignatureFault("It is not signed.")
+
     found = _HEADER.fullmatch(value.replace(b" ", b"").decode("latin-1"))
     if found is None:
         raise SignatureFault("Its signature is of no known form.")
@@ -52,6 +53,7 @@ def verify(request: HttpRequest, secrets: Sequence[str]) -> Instant:
     matches = [hmac.compare_digest(ours, theirs) for ours in expected for theirs in given]
     if not any(matches):
         raise SignatureFault("Its signature is wrong.")
+
     return Instant(int(time) * SECOND)
 
 

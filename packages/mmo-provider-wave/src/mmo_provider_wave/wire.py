@@ -245,14 +245,17 @@ def parse_refusal(body: bytes) -> Refusal | None:
         document = parse_body(body)
         if isinstance(inner := document.get("error"), dict):
             document = inner
+
         code = _cut(document, "code", CODE_CHARACTERS_MAX)
         code = code or _cut(document, "error_code", CODE_CHARACTERS_MAX)
         if code is None and isinstance(inner, str) and inner in FAILURES:
             code = inner  # One of the documentation's examples has it there.
+
         message = _cut(document, "message", MESSAGE_CHARACTERS_MAX)
         message = message or _cut(document, "error_message", MESSAGE_CHARACTERS_MAX)
     except ValueError:
         return None
+
     details = document.get("details")
     members = [
         str(detail.get("loc"))
@@ -261,6 +264,7 @@ def parse_refusal(body: bytes) -> Refusal | None:
     ]
     if code is None:
         return None
+
     return Refusal(code, message, " ".join(members))
 
 

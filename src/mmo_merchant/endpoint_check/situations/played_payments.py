@@ -69,6 +69,7 @@ class PlayedPayments:
         }
         if stage.is_terminal:
             standard["completed_at"] = self.now
+
         return a_transaction(stage, **{**standard, **members})
 
     def success(self, which: int = 0, **members: Any) -> bytes:

@@ -97,15 +97,19 @@ def judge(
         grave = [KEY_IN_ANSWER]
     else:
         grave = []
+
     if handled is not None:
         grave += _handling_faults(script, handled)
+
     if grave or (faults and situation.is_required):
         kind = VerdictKind.FAILED
     else:
         kind = VerdictKind.ADVICE if faults else VerdictKind.PASSED
+
     question = None
     if script.handled and handled is None:
         question = situation.question
+
     return Verdict(situation, kind, tuple(dict.fromkeys(faults + grave)), question)
 
 
@@ -119,6 +123,7 @@ def _answer_fault(
     """Return what is wrong with the answer to one request; None when nothing is."""
     if request.expectation is Expectation.NOTHING:
         return None
+
     match observation:
         case NoEndpointAnswer(reason=reason):
             return f"There was no answer: {reason}."
@@ -200,10 +205,12 @@ def parse_handling(text: str) -> Handling:
         found = json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
         found = None
+
     if isinstance(found, int):
         members = {"handled": found}
     else:
         members = found
+
     if isinstance(members, dict):
         times, status, amount = members.get("handled"), members.get("status"), members.get("amount")
         if isinstance(times, int) and not isinstance(times, bool) and times >= 0:
@@ -212,4 +219,5 @@ def parse_handling(text: str) -> Handling:
                 None if status is None else str(status),
                 None if amount is None else str(amount),
             )
+
     raise ValueError(f'It reported {text.strip()[:80]!r} instead of a number or {{"handled": 1}}.')

@@ -191,8 +191,10 @@ def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str)
     headers = common_header_refs()
     if status == problems.METHOD_NOT_ALLOWED.status:
         headers["Allow"] = {"$ref": "#/components/headers/Allow"}
+
     if status in (problems.UNAVAILABLE.status, problems.TOO_MANY_REQUESTS.status):
         headers["Retry-After"] = {"$ref": "#/components/headers/Retry-After"}
+
     return {
         "description": meaning.strip(),
         "headers": headers,
@@ -251,6 +253,7 @@ def _creation_operation(
     if operation is Operation.QR_PAYIN:
         code = _callback_operation("QrCode", QR_CODE_TEXTS)
         callbacks["qrCode"] = {"{$request.body#/displayQrUrl}": {"post": code}}
+
     meaning = (
         f"Key of a payment method that your brand has for this; at most {METHOD_MAX} characters, "
         f"case-sensitive."
@@ -264,6 +267,7 @@ def _creation_operation(
         )
         schema = schemas.string(enum=list(sandbox_scenarios))
         parameters.append(_parameter(SCENARIO_HEADER, "header", meaning, schema))
+
     response = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"
     responses = _responses(
         "The payment is taken, durably.", schemas.ref(response), "refused_creation"
@@ -477,8 +481,10 @@ def _parameter(
     }
     if location == "path":
         parameter["required"] = True
+
     if example is not None:
         parameter["example"] = example
+
     return parameter
 
 

@@ -199,6 +199,7 @@ def _request(operation: Operation) -> Schema:
     if operation in creation_body.PARTY_NAMES:
         properties[creation_body.PARTY_NAMES[operation]] = ref("RequestedParty")
         required.insert(1, creation_body.PARTY_NAMES[operation])
+
     meaning = "ISO 3166-1 alpha-2; one that the brand has for this method."
     properties["country"] = text(meaning, max_length=creation_body.COUNTRY_MAX)
     properties["resultUrl"] = _delivery_url("Where the result is sent: the callback `result`.")
@@ -206,9 +207,11 @@ def _request(operation: Operation) -> Schema:
         meaning = "Where the QR code is sent: the callback `qrCode`."
         properties["displayQrUrl"] = _delivery_url(meaning)
         required.append("displayQrUrl")
+
     if operation is Operation.WEB_PAYIN:
         properties["successRedirectUrl"] = _redirect_url("it has succeeded")
         properties["errorRedirectUrl"] = _redirect_url("it has failed")
+
     meaning = (
         "Your reference for this payment, unique for your brand: the key of idempotency. Repeat a "
         "request within 15"
@@ -223,6 +226,7 @@ def _request(operation: Operation) -> Schema:
     else:
         meaning += "; by default the merchantReference."
         reconciliation = optional_text(meaning, max_length=creation_body.TEXT_MAX)
+
     properties |= {"reconciliationReference": reconciliation, "labels": ref("RequestedLabels")}
     meaning = (
         "Further members are ignored; null stands for an optional member that is absent, and so "

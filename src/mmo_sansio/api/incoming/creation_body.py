@@ -89,6 +89,7 @@ def parse_draft(
     stand-in and must not be used."""
     if len(method) > METHOD_MAX:
         members.add_error("method", f"must have at most {METHOD_MAX} characters")
+
     value, currency = _amount(members)
     is_qr, is_web = operation is Operation.QR_PAYIN, operation is Operation.WEB_PAYIN
     return Draft(  # Arguments are evaluated in the order that is written here: that of C9.
@@ -132,6 +133,7 @@ def _amount_value(amount: Members) -> Decimal:
                 amount.add_error("value", str(error))
         case _:
             amount.add_error("value", "must be a number, such as 150.00 without quotation marks")
+
     return Decimal(0)
 
 
@@ -151,6 +153,7 @@ def _party(body: Members, name: str) -> Party | None:
     party = body.object(name)
     if party is None:
         return None
+
     return Party(
         id=party.text("id", max_length=TEXT_MAX),
         msisdn=_msisdn(party),
@@ -184,10 +187,12 @@ def is_email(text: str) -> bool:
         return False
     if text.isascii():
         return True
+
     try:
         text.rpartition("@")[2].encode("idna")
     except UnicodeError:
         return False
+
     return True
 
 
@@ -249,11 +254,13 @@ def _label(body: Members, labels: Members, key: str) -> str:
     ):
         body.add_error("labels", f"has a key that {error}")
         return ""
+
     value = labels.values[key]
     error = _label_error(value)
     if error is not None:
         labels.add_error(key, error)
         return ""
+
     return f"{_to_json(key)}:{value.text if isinstance(value, JsonNumber) else _to_json(value)}"
 
 
@@ -325,15 +332,19 @@ class Members:
         elif given is None:
             self.add_required_error(name)
             return ""
+
         value = self._valid_text(name, max_length=max_length)
         if value is None:
             return ""
+
         if not value or value.isspace():
             self.add_error(name, "may not be blank")
             return ""
+
         if len(value) < min_length:
             self.add_error(name, f"must have at least {min_length} characters")
             return ""
+
         return value
 
     def optional_text(self, name: str, *, max_length: int) -> str | None:

@@ -42,13 +42,16 @@ def parse_payee_question(brand: Brand, method: str, msisdn: str, query: bytes) -
     ]
     if not methods:
         raise ProblemError(_no_pay_outs(brand, method))
+
     if not (MSISDN_MIN <= len(msisdn) <= MSISDN_MAX and _MSISDN.fullmatch(msisdn)):
         raise ProblemError(
             _wrong_number("must be digits that begin with the country's code, such as 254708374149")
         )
+
     for offered in methods:
         if is_msisdn_of(offered.country, msisdn):
             return PayeeQuestion(brand, offered, msisdn, name)
+
     countries = " or ".join(method.country for method in methods)
     raise ProblemError(_wrong_number(f"must be a mobile number of {countries}, with its code"))
 
@@ -62,6 +65,7 @@ def _no_pay_outs(brand: Brand, method: str) -> problems.Problem:
         hint = f" Did you mean '{meant}'?"
     else:
         hint = ""
+
     fault = FieldError("method", f"'method' must be one of this brand with direct/payout.{hint}")
     detail = f"This brand has no pay-outs by such a method.{hint}"
     return problems.UNSUPPORTED_METHOD.problem(detail, fault)

@@ -126,11 +126,13 @@ def _read_page_query(
     cursor = None
     if page is not None:
         cursor = _decode_page(page, of, brand, cursor_keys, errors)
+
     filters: dict[str, str] = {}
     for name in names:
         text = _text(name, parameters, errors, required=page is None and name in _REQUIRED)
         if text is not None:
             filters[name] = _canonical(name, text, errors)
+
         if name == "to" and page is None and not errors.errors:
             begin, end = (
                 parse_exact_timestamp(filters["from"]),
@@ -138,6 +140,7 @@ def _read_page_query(
             )
             if end <= begin:
                 errors.add("to", "must be later than 'from'")
+
     if cursor is not None:
         for name, text in filters.items():  # Absent filters need not be repeated (R5).
             if _meaning(name, cursor.filters.get(name, _DEFAULTS.get(name))) != _meaning(
@@ -145,6 +148,7 @@ def _read_page_query(
             ):
                 errors.add(name, "differs from the query of this cursor; send 'page' alone")
         filters = dict(cursor.filters)
+
     errors.raise_if_any()
     return filters, cursor
 
@@ -169,16 +173,20 @@ def _text(
     if len(values) > 1:
         errors.add(name, "may be given only once")
         return None
+
     try:
         text = percent_decode(values[0]).strip()
     except ValueError:
         errors.add(name, "must be UTF-8, percent-encoded once")
         return None
+
     if CONTROL_CHARACTERS.search(text):
         errors.add(name, "may not contain control characters")
         return None
+
     if required and not text:
         errors.add(name, "is required")
+
     return text or None
 
 
@@ -239,10 +247,12 @@ def _page_size(text: str, errors: FieldErrors) -> str:
     if match is None:
         errors.add("pageSize", "must be an integer")
         return text
+
     sign, digits = match.groups()
     digits = digits.lstrip("0")
     if sign == "-" or not digits:
         return "1"
+
     many = len(digits) > len(str(RECORDS_PAGE_MAX))
     return str(RECORDS_PAGE_MAX if many else min(int(digits), RECORDS_PAGE_MAX))
 

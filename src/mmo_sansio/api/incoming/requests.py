@@ -200,11 +200,13 @@ def find_route(head: RequestHead, *, has_extensions: bool = True) -> Route:
         raise problems.ProblemError(
             problems.NOT_FOUND.problem("The path is not validly encoded.")
         ) from None
+
     if head.method not in methods:
         allow = ", ".join(methods)
         raise problems.ProblemError(
             problems.METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow)
         )
+
     return route
 
 
@@ -245,6 +247,7 @@ def _find_resource(
                 return ListRecordsRoute(query), _READ_METHODS
             case [_, _, _] if (create := _parse_create_route(path)) is not None:
                 return create, _CREATE_METHODS
+
     if has_extensions and path.startswith(EXTENSIONS_PREFIX):
         match path[len(EXTENSIONS_PREFIX) :].split(b"/"):
             case [b"methods"]:
@@ -254,6 +257,7 @@ def _find_resource(
             case [b"payees", method, msisdn] if method and msisdn:
                 payee = PayeeRoute(_decode_segment(method), _decode_segment(msisdn), query)
                 return payee, _ASK_METHODS
+
     match path.split(b"/"):
         case [b"", b"hooks", provider, token, *_] if provider and token:
             return WebhookRoute(_decode_segment(provider), _decode_segment(token)), _NOTIFY_METHODS
@@ -261,6 +265,7 @@ def _find_resource(
             return HealthRoute(), _READ_METHODS
         case [b"", b"readyz"]:
             return ReadinessRoute(), _READ_METHODS
+
     raise problems.ProblemError(problems.NOT_FOUND.problem("There is nothing at this path."))
 
 
@@ -328,8 +333,10 @@ def read_api_key(head: RequestHead) -> bytes:
         key = values[0].strip(b" \t")
     else:
         key = b""
+
     if not _KEY.fullmatch(key):
         raise problems.ProblemError(_unauthorized_problem())
+
     return key
 
 
@@ -345,6 +352,7 @@ def check_head(
         raise problems.ProblemError(_unauthorized_problem())
     if not brand.enabled:
         raise problems.ProblemError(problems.MERCHANT_DISABLED.problem("This brand is disabled."))
+
     match route:
         case CreateRoute():
             _check_content_type(head)
@@ -411,6 +419,7 @@ def _check_content_type(head: RequestHead) -> None:
         raise problems.ProblemError(
             problems.MALFORMED.problem("Content-Type must be application/json, in UTF-8.")
         )
+
     if any(
         coding.strip(b" \t").lower() not in (b"", b"identity")
         for coding in head.values(b"content-encoding")
@@ -426,18 +435,23 @@ def _is_json(media_type: bytes) -> bool:
     A charset must be UTF-8."""
     if media_type == b"application/json":
         return True
+
     match = _JSON.fullmatch(media_type)
     if match is None:
         return False
+
     rest: bytes = match["parameters"]
     while rest:
         parameter = _PARAMETER.match(rest)
         if parameter is None:
             return False
+
         name, value = parameter.groups(b"")
         if name.lower() == b"charset" and value.strip(b'"').lower() not in _UTF_8:
             return False
+
         rest = rest[parameter.end() :].strip(b" \t")
+
     return True
 
 
@@ -461,6 +475,7 @@ def parse_creation(
     scenario = None
     if settings.sandbox_scenarios is not None:
         scenario = _scenario(creation.head)
+
     draft = parse_draft(
         creation.route.operation,
         creation.route.method,
@@ -472,6 +487,7 @@ def parse_creation(
     if scenario is not None and scenario not in (settings.sandbox_scenarios or ()):
         names = ", ".join(settings.sandbox_scenarios or ())
         errors.add(SCENARIO_HEADER, f"must be one of: {names}")
+
     errors.raise_if_any()
     return CreatePayment(
         creation.brand,

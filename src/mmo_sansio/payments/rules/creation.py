@@ -33,13 +33,16 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     selected = _select_method(input_.brand, input_.draft)
     if isinstance(selected, Problem):
         return reject(selected)
+
     method, amount = selected
     used = _consume_reference(ledger, input_, now=now)
     if isinstance(used, Problem):
         return reject(used)
+
     counted = reserve_usage(ledger, input_, method, amount, now=now)
     if isinstance(counted, Problem):
         return reject(counted)
+
     usage = tuple(addition.share for addition in counted)
     order = _build_order(input_, method, amount, usage, now=now)
     is_submitted = _may_submit_now(ledger, input_, order, now=now)
@@ -47,6 +50,7 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
         transaction = _submitted_transaction(order, now=now)
     else:
         transaction = _initial_transaction(order)
+
     waits = order.page is not None or is_submitted
     intents = () if waits else (SubmitToProvider(input_.gateway_reference),)
     reply = Accepted(order, transaction if is_submitted else None)
@@ -70,30 +74,36 @@ def _select_method(brand: model.Brand, draft: Draft) -> tuple[model.Method, Mone
                 (method.key for method in brand.methods if operation in method.operations),
             )
         )
+
     method = next((method for method in methods if method.country == draft.country), None)
     if method is None:
         return problems.UNSUPPORTED_COUNTRY.problem(
             f"The country '{draft.country}' is not configured for the method '{draft.method}'."
             + _hint(draft.country, (method.country for method in methods))
         )
+
     limits = method.limits.get(draft.currency)
     if limits is None:
         return problems.UNSUPPORTED_CURRENCY.problem(
             f"The currency '{draft.currency}' is not configured for the method '{draft.method}'."
             + _hint(draft.currency, method.limits)
         )
+
     try:
         amount = to_money(draft.amount, draft.currency)
     except AmountError as error:
         return problems.validation_problem([FieldError("amount.value", f"'amount.value' {error}.")])
+
     if amount.minor < limits.minimum.minor:
         return problems.BELOW_MINIMUM.problem(
             f"The amount {amount} is below the minimum of {limits.minimum}."
         )
+
     if amount.minor > limits.maximum.minor:
         return problems.ABOVE_MAXIMUM.problem(
             f"The amount {amount} is above the maximum of {limits.maximum}."
         )
+
     return method, amount
 
 
@@ -164,6 +174,7 @@ def _may_submit_now(
         or is_too_late_to_submit(order, now=now)
     ):
         return False
+
     return not ledger.is_held(order.brand)
 
 
@@ -209,9 +220,11 @@ def _consume_reference(
                 advice = (
                     "Its payment is not stored any more: ask the gateway's staff what became of it."
                 )
+
             return problems.DUPLICATE_REFERENCE.problem(
                 f"The merchantReference '{merchant_reference}' was used before. {advice}"
             )
+
     return ReferenceConsumed(
         brand.id, merchant_reference, input_.gateway_reference, now.time, earlier
     )
@@ -226,6 +239,7 @@ def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> De
         earlier = _outcome(ledger, used)
         if used.gateway_reference == input_.gateway_reference or earlier is not model.Status.FAILED:
             return ignore("The merchantReference counts as used.")
+
     lost = ReferenceConsumed(
         input_.brand,
         input_.merchant_reference,

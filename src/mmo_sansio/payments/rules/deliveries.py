@@ -37,11 +37,13 @@ def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Moment)
     key = (input_.gateway_reference, IntentKind.CALLBACK)
     if transaction is None or ledger.open_intent(key) is None:
         return ignore("No callback is waiting for its outcome.", transaction)
+
     brand = transaction.order.brand
     recorded = CallbackRecorded(input_.gateway_reference, brand, input_.attempt, now.utc)
     changes: tuple[Change, ...] = (recorded, IntentConcluded(key))
     if input_.breaker is not None:
         changes = (*changes, BreakerSaved(brand, input_.fence, input_.breaker))
+
     return Decision(Applied(transaction), changes)
 
 
@@ -70,11 +72,13 @@ def conclude_poll(ledger: Ledger, input_: EndedPollConcluded, *, now: Moment) ->
         return ignore("No poll of it is open.", transaction)
     if not _was_asked(question, input_):
         return Decision(Applied(transaction), intents=(question,))
+
     changes: tuple[Change, ...] = (IntentConcluded(key),)
     if input_.is_unanswered:
         asked = ProviderHinted(transaction.reference, transaction.order.provider, input_.hint or "")
         reason = SuspenseReason.UNANSWERED_QUESTION
         changes = (suspense_entry(asked, reason, transaction, now=now), *changes)
+
     return Decision(Applied(transaction), changes)
 
 

@@ -92,22 +92,27 @@ def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Momen
         return ignore("A failed deposit makes no transaction.")
     if len(input_.provider_reference) > RECEIPT_LENGTH_MAX:
         return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
+
     known = ledger.deposit(input_.provider, input_.provider_reference)
     if known is not None:
         return _repeated_deposit(ledger.transaction(known), input_, now=now)
+
     named = None
     if input_.payment is not None:
         named = ledger.transaction(input_.payment)
+
     claim = ledger.claim(input_.provider, input_.provider_reference)
     if claim is not None:
         if _is_same_claim(claim, input_):
             return _repeated_claim(ledger, claim, input_, named, now=now)
         return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
+
     is_other_sort = named is not None and named.order.is_simulated is not input_.is_simulated
     if input_.trust is DepositTrust.FOREIGN_ACCOUNT or is_other_sort:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, named, now=now)
     if input_.trust.is_confirmed and named is None:
         return _book_at_once(input_, now=now)
+
     return _open_claim(ledger, input_, named, now=now)
 
 
@@ -125,6 +130,7 @@ def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     """Book a confirmed deposit that is new; one that matches no brand goes to the suspense book."""
     if input_.brand is None:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
+
     candidates = [
         method
         for method in input_.brand.methods
@@ -132,11 +138,13 @@ def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     ]
     if not candidates:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
+
     method = next(
         (candidate for candidate in candidates if input_.amount.currency in candidate.limits), None
     )
     if method is None:
         return record_in_suspense(input_, SuspenseReason.UNSUPPORTED_CURRENCY, None, now=now)
+
     transaction = _deposit_transaction(input_, input_.brand, method, now=now)
     called = transaction.order.result_url is not None
     return Decision(
@@ -233,13 +241,16 @@ def wake_claim(ledger: Ledger, input_: inputs.DepositClaimWoke, *, now: Moment) 
         or now.time < claim.wake_at
     ):
         return ignore("Nothing is due.")
+
     named = None
     if claim.payment is not None:
         named = ledger.transaction(claim.payment)
+
     if claim.is_confirmed or _is_explained(claim, named):
         return _settle(ledger, claim, claim, named, now=now)
     if now.time >= claim.expires_at:
         return _withdraw(claim, named, now=now)
+
     change = claim_change(claim, _next(claim, now=now))
     return Decision(ClaimDue(change.after or claim), (change,))
 
@@ -258,18 +269,22 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
         or claim.is_confirmed
     ):
         return ignore("No claim waits for this answer.")
+
     asked_at, answered_at = input_.asked_at, claim.answered_at
     if asked_at is not None and (
         asked_at < claim.received_at or (answered_at is not None and asked_at <= answered_at)
     ):
         return ignore("This question was answered before, or a later one was.")
+
     named = None
     if claim.payment is not None:
         named = ledger.transaction(claim.payment)
+
     if asked_at is None:
         answered = claim
     else:
         answered = evolve(claim, answered_at=asked_at)
+
     match input_.outcome:
         case DepositAnswerOutcome.UNKNOWN:
             return _wait(claim, answered, "The answer says nothing that can be used.", named)
@@ -281,13 +296,16 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
             return _withdraw(claim, named, now=now)
         case DepositAnswerOutcome.COMPLETED:
             pass
+
     if not input_.is_ours:
         return _withdraw(claim, named, now=now)
     if input_.amount is None:
         return _wait(claim, answered, "The answer names no amount.", named)
+
     confirmed = evolve(answered, is_confirmed=True)
     if input_.amount != claim.amount:
         return _withdraw(evolve(confirmed, amount=input_.amount), named, now=now, stored=claim)
+
     return _settle(
         ledger,
         claim,
@@ -330,6 +348,7 @@ def _repeated_claim(
     rests_on_notification = claim.wake_at is not None or claim.payment is not None
     if not input_.trust.is_confirmed or claim.is_confirmed or not rests_on_notification:
         return ignore("The deposit is on record.", named)
+
     confirmed = evolve(claim, is_confirmed=True)
     told = evolve(confirmed, bill_reference=input_.bill_reference, party=input_.party)
     return _settle(
@@ -373,6 +392,7 @@ def _open_claim(
     )
     if claim.is_confirmed and not waits:
         return _settle(ledger, None, claim, named, now=now)
+
     reply = Ignored("The deposit is claimed, and not booked yet.", named)
     return Decision(reply, (claim_change(None, claim), *_note_receipt(claim, named)))
 
@@ -414,6 +434,7 @@ def _settle(
         )
     else:
         booked = record_in_suspense(told, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
+
     settled = evolve(claim, wake_at=None)
     return Decision(booked.reply, (claim_change(stored, settled), *booked.changes), booked.intents)
 
@@ -430,6 +451,7 @@ def _note_receipt(claim: DepositClaim, named: Transaction | None) -> tuple[Chang
         or named.progress.named_by_receipt is not None
     ):
         return ()
+
     version = named.progress.version + 1
     progress = evolve(named.progress, version=version, named_by_receipt=claim.receipt)
     return (TransactionAdvanced(named, Transaction(named.order, progress)),)
@@ -451,6 +473,7 @@ def _is_paid_by(receipt: str, amount: Money, named: Transaction) -> bool:
         return progress.evidence.receipt == receipt
     if progress.receipt_awaited_since is not None:
         return amount == order.requested
+
     return _is_unheard_of(progress)
 
 
@@ -504,6 +527,7 @@ def _withdraw(
         reason = SuspenseReason.CONFLICTING_DEPOSIT
     else:
         reason = SuspenseReason.UNCONFIRMED_DEPOSIT
+
     noted = record_in_suspense(claim, reason, named, now=now)
     return Decision(noted.reply, (claim_change(stored or claim, None), *noted.changes))
 

@@ -26,6 +26,7 @@ def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decisio
         return ignore("There is no hosted page for this reference.")
     if not is_legal(before.progress.stage, input_):
         return ignore("The payment was confirmed before or has ended.", before)
+
     asked = before.progress.payer_action
     has_provider = before.progress.stage is Stage.AWAITING_RESULT
     if has_provider and not isinstance(asked, EnterCode):
@@ -38,9 +39,12 @@ def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decisio
             return ignore("It waits for a code, or has one.", before)
         if asked.ends_at is not None and now.time >= asked.ends_at:
             return ignore("The time for the code is over.", before)
+
         asked = evolve(asked, code=input_.code, given_version=before.progress.version + 1)
+
     if has_provider:
         return _ask_soon(before, input_, asked, now=now)
+
     after = advance(before, input_, Stage.CREATED, payer_action=asked)
     return Decision(
         Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
@@ -52,12 +56,15 @@ def record_return(ledger: Ledger, input_: PayerReturned, *, now: Moment) -> Deci
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment waits for no result.", before)
+
     sent_to = before.progress.payer_action
     if not isinstance(sent_to, OpenUrl):
         return ignore("Its payer was sent nowhere.", before)
+
     last = sent_to.returned_at
     if last is not None and elapsed(last, now.time) < POLL_INTERVAL_MIN:
         return ignore("The provider was asked because of a return just now.", before)
+
     return _ask_soon(before, input_, evolve(sent_to, returned_at=now.time), now=now)
 
 
@@ -75,6 +82,7 @@ def _ask_soon(
     is_asked_soon = wake_at <= soon
     if before.progress.receipt_awaited_since is not None:
         return ignore("It is paid, and waits for its receipt.", before)
+
     after = advance(
         before,
         input_,

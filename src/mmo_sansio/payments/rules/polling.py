@@ -49,10 +49,12 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, before, now=now)
     if before.progress.stage.is_terminal:
         return _poll_after_completion(ledger, before, input_, now=now)
+
     stage = before.progress.stage
     is_unsent = stage.is_unsent  # With a receipt it is not sent again, whatever was said before.
     if not is_legal(stage, input_) or (is_unsent and input_.evidence is None):
         return ignore("The payment waits for no result.", before)
+
     wake_at, expires_at, soon = (
         before.progress.wake_at,
         before.order.expires_at,
@@ -61,10 +63,12 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     assert wake_at is not None
     if before.progress.receipt_awaited_since is not None and input_.evidence is not None:
         return succeed(ledger, _success_with_receipt(input_, input_.evidence), now=now)
+
     may_end = input_.evidence is not None and input_.evidence.settles
     key = None
     if may_end:
         key = receipt_key(input_)
+
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
     claims = () if is_anothers else claim_receipt(ledger, key, before, is_confirmed=False, now=now)
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
@@ -72,8 +76,10 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
         before.progress.is_unpolled or (wake_at <= soon and wake_at < expires_at)
     ):
         return _store_hint(before, input_, known, claims)
+
     if is_unsent:
         known["payer_action"] = None  # What it has needs no code.
+
     to = Stage.AWAITING_RESULT if is_unsent else stage
     after = advance(before, input_, to, wake_at=min(soon, expires_at), **known)
     changes = (*transition_changes(before, after), *claims)
@@ -104,6 +110,7 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
         or before.progress.provider_data is None
     ):
         return ignore("No such payment waits for this provider.")
+
     if not is_legal(before.progress.stage, input_):
         return ignore("The payment waits for no result.", before)
     if before.progress.receipt_awaited_since is not None:
@@ -112,6 +119,7 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
         return ignore("It waits for a notification or a person.", before)
     if input_.version != before.progress.version:
         return ignore("More is known of the payment since that poll began.", before)
+
     wake_at = next_question_at(
         before.order, before.progress.evidence, before.order.expires_at, now=now
     )
@@ -138,8 +146,10 @@ def _merge_hint(
     content = input_.content[:HINT_CHARACTERS_MAX]
     if what_is_answered(input_.version, before.progress) is Answer.OLDER:
         content = ""  # What was refused then may be paid by the latest submission.
+
     if is_new := content not in ("", *(hint or "").split("\n")):
         hint = _merge_texts(hint, content)
+
     is_contradicted = is_anothers or (is_new and before.progress.hint is not None)
     return {
         "hint": hint,
@@ -176,18 +186,22 @@ def _poll_after_completion(
         if is_by_hand:
             return evolve(added, intents=(poll,))
         return added
+
     if progress.stage is Stage.SUCCEEDED and not is_by_hand:
         # Where the provider names no id of its own, an adapter may give ours.
         own = {progress.provider_reference} - {None, before.reference}
         if known is not None and own and known.receipt not in own:
             return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, before, now=now)
         return ignore("The provider has reported its success.", before)
+
     if known is None and input_.says_paid and progress.stage is Stage.FAILED:
         entry = suspense_entry(input_, SuspenseReason.UNPROVED_SUCCESS, before, now=now)
         return Decision(Applied(before), (entry,), (poll,))
+
     agrees = known is not None and known.receipt == progress.provider_reference
     if known is None or (progress.stage is Stage.SUCCEEDED and agrees):
         return Decision(Applied(before), intents=(poll,))
+
     is_late = progress.completion_source is Source.EXPIRY
     reason = SuspenseReason.LATE_RESULT if is_late else SuspenseReason.CONFLICTING_RESULT
     entries = (suspense_entry(input_, reason, before, now=now),)
@@ -195,4 +209,5 @@ def _poll_after_completion(
         claims = receipt_changes(ledger, input_, before, now=now)
     else:
         claims = ()
+
     return Decision(Applied(before), (*entries, *claims), (poll,))

@@ -47,19 +47,24 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     before = ledger.transaction(input_.gateway_reference)
     if (fault := settlement.why_not_applied(before, input_)) is not None:
         return settlement.reject_result(before, input_, fault, now=now)
+
     assert before is not None
     answered = what_is_answered(input_.version, before.progress)
     is_sent = not before.progress.stage.is_unsent
     if answered is Answer.OLDER and is_sent:
         return ignore("It answers an earlier submission: the latest one is polled.", before)
+
     if before.progress.receipt_awaited_since is not None:  # It was called paid before.
         reason = SuspenseReason.CONFLICTING_RESULT
         return settlement.reject_result(before, input_, reason, now=now)
+
     if (known := before.progress.evidence) is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         return ask_on(before, input_, evolve(known, is_denied=True), at, now=now)
+
     if answered is Answer.REQUEST and is_sent and before.progress.is_resubmission:
         return _ask_about_earlier(before, input_, now=now)
+
     failed = fail_payment(
         before,
         input_,
@@ -95,16 +100,20 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.order.provider != input_.provider:
         return ignore("There is no such transaction.", before)
+
     to = Stage.SUCCEEDED if input_.error_code is None else Stage.FAILED
     if to not in target_stages(before.progress.stage, input_):
         return ignore(_why_not_ended_so(before.progress.stage, to), before)
+
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return ignore(f"The amount must be in {before.order.requested.currency}.", before)
+
     if (
         against := find_contradiction(before, succeeded=to is Stage.SUCCEEDED, now=now.time)
     ) is not None:
         return ignore(against, before)
+
     key = settlement.receipt_key(input_)
     if (
         key is not None
@@ -114,10 +123,12 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
             f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}",
             before,
         )
+
     evidence = before.progress.evidence
     receipt = input_.provider_reference
     if receipt is None and to is Stage.SUCCEEDED and evidence is not None and evidence.settles:
         receipt = evidence.receipt  # It is claimed for this payment.
+
     is_without_receipt = to is Stage.SUCCEEDED and receipt is None
     after = end(
         before,

@@ -114,6 +114,7 @@ class _Found:
             return decision
         if not is_all_back:
             return evolve(decision, changes=(*decision.changes, SuspenseReopened(entry)))
+
         note = f"All of {self.paid} has gone back, by reversal {self.reversal.number} at last."
         return evolve(decision, changes=(*decision.changes, SuspenseClosed(entry, now.utc, note)))
 
@@ -134,6 +135,7 @@ class _Found:
             verb = "has"
         else:
             verb = "have"
+
         left = Money(max(left_of(self.paid, others).minor, 0), self.paid.currency)
         why = f"{ids} {verb} taken its place: only {left} of {self.paid} is left."
         ended = self.end(ReversalState.FAILED, None, now=now, remark=why)
@@ -154,6 +156,7 @@ def reads_of(input_: inputs.ReversalInput) -> Reads:
     if not isinstance(input_, inputs.RequestReversal):
         payment = frozenset((reversed_payment(input_.reversal),))
         return Reads(transactions=payment, reversals=payment)
+
     payment, counter = frozenset((input_.payment,)), _limit_counter(input_)
     usage = frozenset() if counter is None else frozenset(((input_.brand, counter),))
     key = _receipt_key(input_)
@@ -189,16 +192,19 @@ def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment
     """Decide an input about a reversal; see :func:`mmo_sansio.payments.decide.decide`."""
     if isinstance(input_, inputs.RequestReversal):
         return _request(ledger, input_, now=now)
+
     payment = ledger.transaction(reversed_payment(input_.reversal))
     known = ledger.reversals_of(reversed_payment(input_.reversal))
     named = next((reversal for reversal in known if reversal.id == input_.reversal), None)
     found = None
     if not (named is None or payment is None):
         found = _Found(named, payment, known)
+
     if isinstance(input_, inputs.ReversalReport):
         return _report(found, input_, now=now)
     if found is None:
         return ignore("There is no such reversal.")
+
     match input_:
         case inputs.ReversalHinted():
             return _hint(found, input_, now=now)
@@ -229,37 +235,46 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     payment = ledger.transaction(input_.payment)
     if payment is None or payment.order.brand != input_.brand:
         return ignore("There is no such payment.")
+
     known = ledger.reversals_of(payment.reference)
     reported = receipt = entry = None
     if payment.progress.stage is Stage.FAILED:
         reported, receipt, entry = _reported(input_, known)
+
     paid = payment.progress.final or reported
     if paid is None:
         return ignore(
             "Only a payment that has succeeded, or was paid after it had failed, can be reversed.",
             payment,
         )
+
     if input_.number not in (None, len(known) + 1):
         return ignore(
             "Money of this payment was asked back meanwhile: look at that first.", payment
         )
+
     left = left_of(paid, known)
     amount = input_.amount or left
     if amount.currency != paid.currency:
         return ignore(f"The amount must be in {paid.currency}.", payment)
     if left.minor <= 0:
         return ignore("All that was paid has been asked back.", payment)
+
     if not 0 < amount.minor <= left.minor:
         limits = f"above 0, and at most {left}: so much of {paid} has not been asked back"
         return ignore(f"The amount must be {limits}.", payment)
+
     added = _usage(ledger, input_, amount, now=now)
     if isinstance(added, str):
         return ignore(added, payment)
+
     key = None
     if reported is not None:
         key = _receipt_key(input_)
+
     if key is not None and (owner := receipt_owner(ledger, key, payment.reference)) is not None:
         return ignore(f"The receipt {key[1]} is that of {owner}: look at that first.", payment)
+
     claimed = claim_receipt(ledger, key, payment, amount=paid, now=now)
     is_approved = not input_.needs_approval
     asked = Reversal(
@@ -311,12 +326,14 @@ def _usage(
         return ()
     if limit.currency != amount.currency:
         return f"The limit is not in {amount.currency}."
+
     day = now.time // DAY
     if ledger.used_on(input_.brand, counter, day) + amount.minor > limit.minor:
         return (
             f"With this amount of {amount} the day's reversals would exceed {limit}. A new day "
             f"begins at 00:00 UTC."
         )
+
     return (UsageChanged(input_.brand, UsageShare(counter, day, amount.minor), limit.minor),)
 
 
@@ -330,12 +347,14 @@ def _decide_request(found: _Found, input_: inputs.DecideReversal, *, now: Moment
         return found.end(
             ReversalState.FAILED, Source.MANUAL, now=now, ended_by=input_.user, remark=input_.remark
         )
+
     if before.state is not ReversalState.REQUESTED:
         return ignore(f"It is {before.state} already.", found.payment)
     if input_.four_eyes and before.asked_by == input_.user:
         return ignore("You asked for it: another user has to approve it.", found.payment)
     if not found.fits:
         return found.give_way(now=now)
+
     return found.move(
         ReversalState.APPROVED,
         wake_at=now.time,
@@ -361,6 +380,7 @@ def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
         return _count_question(found, now=now)
     if not found.fits:
         return found.give_way(now=now)
+
     return found.move(
         ReversalState.SENT,
         wake_at=later(now.time, SUBMISSION_TIMEOUT),
@@ -404,12 +424,14 @@ def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> D
     before = found.reversal
     if (against := _why_not_resolved(before, input_, now=now)) is not None:
         return ignore(against, found.payment)
+
     if not input_.succeeded:
         to = ReversalState.FAILED
     elif before.state is ReversalState.FAILED:
         to = ReversalState.MOVED_AFTER_ALL
     else:
         to = ReversalState.SUCCEEDED
+
     return found.end(
         to,
         Source.MANUAL,
@@ -436,6 +458,7 @@ def _why_not_resolved(
         return "The provider itself has reported that it moved the money back: that stands."
     if before.is_unanswered and now.time < _arrives_until(before):
         return "The provider may be receiving it just now: try again in half a minute."
+
     return None
 
 
@@ -450,8 +473,10 @@ def _report(found: _Found | None, input_: inputs.ReversalReport, *, now: Moment)
         return _report_after_end(found, input_, now=now)
     else:
         return _report_in_time(found, input_, now=now)
+
     if isinstance(input_, inputs.ReversalSucceeded | inputs.ReversalFailed):
         return record_in_suspense(input_, reason, None if found is None else found.payment, now=now)
+
     return ignore("No such reversal waits for this provider.")
 
 
@@ -511,6 +536,7 @@ def _accept(
     at = later(now.time, input_.poll_after or poll_interval(before.polls))
     if answered is Answer.OLDER and before.wake_at is not None:
         at = min(at, before.wake_at)
+
     return found.move(
         ReversalState.SENT,
         wake_at=at,
@@ -528,15 +554,19 @@ def _send_again(found: _Found, answered: Answer, *, now: Moment) -> Decision:
     before = found.reversal
     if before.is_accepted:
         return ignore("The provider has accepted it.", found.payment)
+
     if before.is_restored:
         return found.end(
             ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE
         )
+
     if before.native_code is not None:  # It was refused, and no earlier one has arrived.
         return found.end(ReversalState.FAILED, Source.POLL, now=now)
+
     unsent = before.unsent + (answered is Answer.REQUEST)
     if before.submissions - unsent >= REQUESTS_MAX:
         return found.move(ReversalState.UNKNOWN, wake_at=None, remark=_NEVER_RECEIVED_SO_OFTEN)
+
     at = later(now.time, poll_interval(before.submissions))
     return found.move(ReversalState.APPROVED, wake_at=at, unsent=unsent)
 
@@ -547,6 +577,7 @@ def _succeed(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) ->
     before, moved = found.reversal, input_.amount or found.reversal.amount
     if moved.currency != before.amount.currency:
         return record_in_suspense(input_, SuspenseReason.WRONG_CURRENCY, found.payment, now=now)
+
     known_as = input_.provider_reference or before.provider_reference
     ended = found.end(
         ReversalState.SUCCEEDED,
@@ -558,6 +589,7 @@ def _succeed(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) ->
     )
     if moved == before.amount:
         return ended
+
     is_less = moved.minor < before.amount.minor
     reason = SuspenseReason.SETTLED_LESS if is_less else SuspenseReason.SETTLED_MORE
     return evolve(
@@ -576,6 +608,7 @@ def _fail(
         return found.move(
             _waiting_state(before), wake_at=at, native_code=code, remark=input_.reason
         )
+
     return found.end(
         ReversalState.FAILED,
         input_.source,
@@ -619,9 +652,11 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
     has_moved_on = any(isinstance(change, ReversalChanged) for change in decision.changes)
     if has_moved_on or answered is not Answer.QUESTION or before.wake_at is None:
         return decision
+
     stopped = found.move(before.state, wake_at=None)
     if not decision.changes:
         return stopped
+
     return evolve(decision, changes=(*stopped.changes, *decision.changes))
 
 
@@ -636,6 +671,7 @@ def _succeed_after_end(found: _Found, input_: inputs.ReversalSucceeded, *, now: 
     rejected = record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, found.payment, now=now)
     if before.state.has_moved:
         return rejected
+
     is_same_currency = input_.amount is None or input_.amount.currency == before.amount.currency
     moved = found.end(
         ReversalState.MOVED_AFTER_ALL,

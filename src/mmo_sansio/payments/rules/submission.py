@@ -61,6 +61,7 @@ def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Dec
         return ignore("Its time is over.", before)
     if ledger.is_held(before.order.brand):
         return fail_payment(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
+
     withheld = (
         inputs.WithheldReason.TOO_LATE
         if is_too_late_to_submit(before.order, now=now)
@@ -70,6 +71,7 @@ def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Dec
         return fail_payment(
             before, input_, ErrorCode.PROVIDER_UNAVAILABLE, _WITHHELD_SOURCES[withheld], now=now
         )
+
     after = advance(
         before,
         input_,
@@ -108,6 +110,7 @@ def mark_restored(ledger: Ledger, input_: inputs.MarkRestored, *, now: Moment) -
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_) or before.progress.is_restored:
         return ignore("The payment has ended, or is marked.", before)
+
     progress, order = before.progress, before.order
     after = advance(
         before,
@@ -127,6 +130,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
     before = _find_pending(ledger, input_)
     if before is None:
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
+
     known = input_.provider_reference or before.progress.provider_reference
     action = action_after(before, input_)
     is_asked_on = before.progress.is_told_when_asked or input_.is_told_when_asked
@@ -140,6 +144,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
         )
         if (known, None, action, is_asked_on) == was_known:
             return ignore("Still pending.", before)
+
         after = advance(
             before,
             input_,
@@ -153,6 +158,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
         at = _poll_at(before, input_.poll_after or poll_interval(0), now=now)
         if _is_about_older(before, input_):
             at = min(at, before.progress.wake_at or at)
+
         at = asked_by_end(action, at, now=now)
         after = advance(
             before,
@@ -165,6 +171,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
             payer_action=action,
             is_told_when_asked=is_asked_on,
         )
+
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
 
 
@@ -176,15 +183,18 @@ def _accept_after_end(
     ignored = ignore("No such payment waits for this provider.", before)
     if before is None or before.order.provider != input_.provider or input_.poll_after is None:
         return ignored
+
     progress = before.progress
     if progress.provider_data is None or progress.completion_source not in (
         Source.EXPIRY,
         Source.MANUAL,
     ):
         return ignored
+
     poll = PollEnded(before.reference, now.time, provider_reference=input_.provider_reference)
     if input_.provider_reference in (None, progress.provider_reference):
         return Decision(Applied(before), intents=(poll,))
+
     return Decision(
         Applied(before),
         (suspense_entry(input_, SuspenseReason.LATE_RESULT, before, now=now),),
@@ -212,6 +222,7 @@ def record_unreachable(
         return _record_doubtful_success(ledger.transaction(input_.gateway_reference), input_, now)
     if _is_about_older(before, input_) and not (input_.denies_receipt or input_.evidence):
         return ignore("The payment was submitted again since.", before)
+
     known = merge_evidence(
         before.progress.evidence, input_.evidence, is_contradicted=False, now=now
     )
@@ -221,13 +232,16 @@ def record_unreachable(
         return ask_on(
             before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now
         )
+
     if input_.poll_after is None:
         at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
         at = _poll_at(before, input_.poll_after, now=now)
+
     since = before.progress.denied_since
     if input_.denies_payment and since is None:
         since = now.time
+
     after = advance(before, input_, before.progress.stage, wake_at=at, denied_since=since)
     return Decision(Applied(after), transition_changes(before, after))
 
@@ -244,6 +258,7 @@ def _record_doubtful_success(
     )
     if before is None or not has_failed or input_.evidence is None:
         return ignore("No such payment waits for this provider.", before)
+
     known = evolve(input_.evidence, reported_at=now.time, is_denied=True)
     return Decision(Applied(before), (receipt_entry(before, known, now=now),))
 
@@ -267,23 +282,28 @@ def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Momen
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
+
     answered = what_is_answered(input_.version, before.progress)
     if answered is Answer.OLDER:
         return ignore("The payment was submitted again since the provider was polled.", before)
+
     progress = before.progress
     if may_have_arrived(progress):
         return ask_on(
             before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now
         )
+
     if (refusal := progress.refusal) is not None:
         if input_.version < refusal.version:
             return ignore(
                 "It was refused since the provider was polled: it is polled again.", before
             )
         return _fail_as_refused(before, input_, refusal, now=now)
+
     unsent = progress.unsent + (answered is Answer.REQUEST)
     if (asked := input_.payer_action) is not None:
         return ask_payer(before, input_, asked, unsent=unsent, now=now)
+
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, unsent=unsent)
     return Decision(
         Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),)
@@ -328,6 +348,7 @@ def _find_pending(
         return None  # It is paid, and waits for nothing but its receipt.
     if is_legal(before.progress.stage, input_):
         return before
+
     return None
 
 

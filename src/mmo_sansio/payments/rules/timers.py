@@ -63,6 +63,7 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
         return ignore("Nothing is due.", before)
     if before.progress.receipt_awaited_since is not None:
         return end_without_receipt(before, input_, now=now)
+
     known = before.progress.evidence
     if known is not None and is_settled_by(known, now=now):
         return settle(before, input_, known, now=now)
@@ -70,10 +71,12 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
         return _expire(before, input_, now=now)
     if before.progress.stage.is_unsent:
         return fail_payment(before, input_, ErrorCode.USER_TIMEOUT, Source.EXPIRY, now=now)
+
     if known is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         asked = ask_on(before, input_, known, at, now=now, polls=before.progress.polls + 1)
         return evolve(asked, intents=(PollProvider(before.reference),))
+
     after = advance(
         before,
         input_,
@@ -97,9 +100,11 @@ def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Dec
     entries = unproved_entries(before, now=now)
     if known is not None and not known.is_in_suspense:
         entries = (receipt_entry(before, known, now=now),)
+
     expired = evolve(expired, changes=(*expired.changes, *entries))
     if not (before.progress.is_told_when_asked or _lacks_poll(before)):
         return expired
+
     return evolve(expired, intents=(*expired.intents, PollEnded(before.reference, now.time)))
 
 

@@ -91,6 +91,7 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
     dialling_code = None
     if country in MARKETS:
         dialling_code = DIALLING_CODES[country]
+
     collection_version = int(reader.choice("collection_version", ("1", "2"), "1"))
     disbursement_version = int(reader.choice("disbursement_version", ("1", "2", "3"), "2"))
     account = AirtelAccount(

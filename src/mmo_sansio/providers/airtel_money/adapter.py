@@ -93,6 +93,7 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
             not_found_is_final_after=Span(30 * MINUTE),
             poll_intervals=(Span(10 * SECOND), *later_polls),
         )
+
     return MappingProxyType(operations)
 
 
@@ -137,6 +138,7 @@ class AirtelMoneyProvider:
             raise SignInFailed(
                 f"Airtel Money answered {answer.status} to a sign-in.", status=answer.status
             )
+
         try:
             document = parse_json(answer.body)
             value = document.get("access_token")
@@ -145,8 +147,10 @@ class AirtelMoneyProvider:
             raise SignInFailed(
                 "Airtel Money gave no answer that can be read.", status=answer.status
             ) from None
+
         if not isinstance(value, str) or not value.isascii() or not value.isprintable():
             raise SignInFailed("Airtel Money gave no token that can be read.", status=answer.status)
+
         return AccessToken(value, issued_at=now.time, expires_at=later(now.time, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -160,6 +164,7 @@ class AirtelMoneyProvider:
         about = results.AirtelPayment(transaction, self.name, self.account)
         if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=unfit)
+
         while True:
             was_kept = self._cached_key(now) is not None
             try:
@@ -172,12 +177,14 @@ class AirtelMoneyProvider:
             except (CipherError, EncryptionKeyUnavailable):
                 self._key = None
                 return about.never_received()
+
             try:
                 answer = parse_response((yield request))
             except ExchangeFailed as failure:
                 if failure.may_have_arrived:
                     return about.unknown(f"gave no answer: {failure.reason.rstrip('.')}")
                 return about.never_received()
+
             if answer.code in STALE_KEY_CODES:
                 self._key = None
                 if (
@@ -186,6 +193,7 @@ class AirtelMoneyProvider:
                     and answer.success is not True
                 ):
                     continue
+
             return results.submission_report(answer, about)
 
     def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
@@ -218,19 +226,23 @@ class AirtelMoneyProvider:
             return about.failed(
                 "Airtel's own id of the payment, by which it is refunded, is not known."
             )
+
         try:
             public_key = yield from self._public_key(transaction, now=now)
             request = wire.refund_request(self.account, receipt, self.ciphers, public_key)
         except (CipherError, EncryptionKeyUnavailable):
             self._key = None
             return about.never_received()
+
         try:
             answer = parse_response((yield request))
         except ExchangeFailed as failure:
             return about.unanswered(failure)
+
         report = results.refund_report(answer, about)
         if answer.code in STALE_KEY_CODES:
             self._key = None  # The next request has the operator's new key.
+
         return report
 
     def poll_reversal(
@@ -339,16 +351,19 @@ def _parse_key(response: HttpResponse, *, now: Moment) -> EncryptionKey:
     """Return the key in a response. Raises EncryptionKeyUnavailable."""
     if response.status != 200:
         raise EncryptionKeyUnavailable(f"Airtel Money answered {response.status}.")
+
     try:
         data = parse_json(response.body)["data"]
         public_key = base64.b64decode(data["key"], validate=True)
         end = _parse_valid_until(data.get("valid_upto"))
     except (ValueError, LookupError, TypeError, AttributeError):
         raise EncryptionKeyUnavailable("It can't be read.") from None
+
     if end is None:
         life = KEY_LIFETIME
     else:
         life = min(KEY_LIFETIME, elapsed(now.utc, end))
+
     return EncryptionKey(public_key, later(now.time, life))
 
 

@@ -127,6 +127,7 @@ class AirtelPayment(PaymentReports):
             and native_code == codes.REJECTED_BY_PAYER_CODE
         ):
             error_code = ErrorCode.USER_CANCELLED
+
         return self.failed(error_code, native_code, message)
 
     def unknown(self, problem: str) -> inputs.ProviderUnreachable:
@@ -150,10 +151,12 @@ def submission_report(
         return payment.never_received()
     if refuses_account(response, code):
         return payment.never_received()
+
     if _is_rejected(response, code):
         assert code is not None
         assert code.error_code is not None
         return payment.rejected(code.error_code, response.code, response.message)
+
     if (
         code is None
         and response.status in codes.HTTP_REJECTIONS
@@ -163,10 +166,12 @@ def submission_report(
         return payment.rejected(
             codes.HTTP_REJECTIONS[response.status], native_code, response.message
         )
+
     if (response.status == 200 and response.success) or (
         code and code.outcome is codes.AirtelOutcome.PENDING
     ):
         return payment.accepted()
+
     return payment.unknown(f"answered {response.status} with {response.code or 'no code'}")
 
 
@@ -183,6 +188,7 @@ def poll_report(
         if response.transaction_status == "TS":
             return payment.doubtfully_told_paid(response, "names another payment")
         return payment.unknown("answered about another payment")
+
     code = payment.find_code(response)
     is_answer = response.status == 200 and response.is_clear
     is_contradicted = code is not None and code.outcome in (
@@ -221,6 +227,7 @@ def poll_report(
                 return payment.unknown("does not find a payment that it has told as paid")
             if submitted_at is not None and operation.is_not_found_final(submitted_at, now=now):
                 return payment.never_received()
+
     answered = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
     return payment.unknown(f"answered {response.status} with {answered} to a poll")
 
@@ -269,6 +276,7 @@ def submission_finding(
     taken; None: nothing."""
     if codes.is_inconclusive_status(response.status) or not response.is_clear:
         return None
+
     table = codes.DISBURSEMENT if Type.PAYOUT in part.held else codes.COLLECTION
     code = codes.find_code(response.code, response.message, table)
     if refuses_account(response, code):
@@ -278,9 +286,12 @@ def submission_finding(
             words = _ACCOUNT_REFUSED.format(meaning)
         else:
             words = _TURNED_AWAY
+
         return part.refused(provider, code.native if code else f"HTTP {response.status}", words)
+
     if response.status == 200 and response.success:
         return part.works(provider)
+
     return None
 
 
@@ -292,9 +303,11 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
     status, is_done = response.status, response.transaction_status in _DONE_STATUSES
     if status == TOO_MANY_REQUESTS:
         return about.never_received()
+
     is_refused = not codes.is_inconclusive_status(status) and refuses_account(response, code)
     if is_refused and _is_airtels(response, code):
         return about.never_received()
+
     if not codes.is_inconclusive_status(status) and response.is_clear:
         # That the payment is not found also says that nothing was given back.
         is_refusal = code is not None and (
@@ -302,6 +315,7 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
         )
         if is_done and status == 200 and response.success is True and not is_refusal:
             return about.succeeded(response.airtel_money_id)
+
         if code is not None and is_refusal and not is_done and response.success is not True:
             # A refund is paid from our wallet: it is we who have not enough balance.
             return about.failed(
@@ -309,10 +323,12 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
                 code.native,
                 lacks_float=code.error_code is ErrorCode.USER_INSUFFICIENT_FUNDS,
             )
+
         if code is None and status in codes.HTTP_REJECTIONS and not is_refused:
             return about.failed(
                 "Airtel has refused it: the application has no permission.", f"HTTP {status}"
             )
+
     shown = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
     return about.unreachable(f"Airtel Money answered {status} with {shown} to a refund.")
 
@@ -325,10 +341,12 @@ def payee_report(provider: str, number: str, response: HttpResponse) -> PayeeRep
         return PayeeUnknown(provider)
     if response.status != 200 or answer.success is not True:
         return PayeeUnanswered(provider, f"A question was answered {response.status}.")
+
     data = wire.object_member(parse_json(response.body, number=str), "data")
     told = (wire.text_member(data, "msisdn") or "").lstrip("+0")
     if told.isdecimal() and not told.endswith(number.lstrip("0")):
         return PayeeUnanswered(provider, "An answer is about another number.")
+
     names = (data.get("first_name"), data.get("last_name"))
     return payee_named(provider, *names, is_barred=data.get("is_barred"))
 
@@ -345,13 +363,16 @@ def account_finding(
         shown = code.native
     else:
         shown = f"HTTP {response.status}"
+
     if response.status in codes.HTTP_REJECTIONS or (
         code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED
     ):
         words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
         return AccountFinding(provider, ACCOUNT_PART, AccountState.REFUSED, shown, words)
+
     if asks_balance:
         return None
+
     if code and (
         code.outcome is codes.AirtelOutcome.NOT_FOUND or code.native == codes.NOT_FOUND_CODE
     ):
@@ -362,6 +383,7 @@ def account_finding(
             shown,
             "Airtel answers questions about payments.",
         )
+
     return no_answer_finding(provider, ACCOUNT_PART, shown)
 
 
@@ -380,14 +402,17 @@ def read_callback(
         document = parse_json(request.body)
     except ValueError:
         return inputs.UnmatchedNotified(provider, content)
+
     transaction = wire.object_member(document, "transaction")
     id = transaction.get("id")
     if not isinstance(id, str) or _ID.fullmatch(id) is None:
         return inputs.UnmatchedNotified(provider, content)
+
     if account.callback_key is not None and not _is_authentic(
         request, document, account.callback_key, account.callback_hash_header
     ):
         return inputs.UnmatchedNotified(provider, content)
+
     code, receipt = (
         wire.text_member(transaction, "status_code"),
         wire.text_member(transaction, "airtel_money_id"),
@@ -395,6 +420,7 @@ def read_callback(
     hint = inputs.ProviderHinted(id, provider, content, says_paid=code == "TS")
     if account.callback_key is None or code != "TS" or receipt is None:
         return hint
+
     return evolve(hint, native_code=code, evidence=Evidence(receipt, code))
 
 

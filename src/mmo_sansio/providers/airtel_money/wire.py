@@ -116,9 +116,11 @@ def submission_request(
         path = _DISBURSEMENT_PATHS[account.disbursement_version]
         body = to_json(_disbursement_body(account, order, ciphers, public_key))
         is_signed = account.signs_disbursements
+
     headers = _headers(account)
     if is_signed:
         headers += signature_headers(body, ciphers, public_key, account.key_padding)
+
     return HttpRequest("POST", _target(account, path), headers, body)
 
 
@@ -142,6 +144,7 @@ def submission_part(account: AirtelAccount, request: HttpRequest) -> SubmissionP
     if path == _KEY_PATH:
         signed = (Type.PAYIN,) if account.signs_collections else ()
         return SubmissionPart("encryption_key", (Type.PAYOUT, *signed), bool(signed))
+
     if request.method != "POST":
         return None
     if path.endswith("/payments/refund"):
@@ -150,6 +153,7 @@ def submission_part(account: AirtelAccount, request: HttpRequest) -> SubmissionP
         return SubmissionPart("collection_submissions", (Type.PAYIN,))
     if path in _DISBURSEMENT_PATHS.values():
         return SubmissionPart("disbursement_submissions", (Type.PAYOUT,))
+
     return None
 
 
@@ -206,10 +210,13 @@ def _disbursement_body(
         names = (order.party.first_name, order.party.last_name)
         payee["currency"] = account.currency
         payee["name"] = " ".join(name for name in names if name)
+
     if account.disbursement_version == 3:
         payee["wallet_type"] = account.wallet_type
+
     if account.disbursement_version >= 2:
         transaction["type"] = account.disbursement_type
+
     pin = _encrypt(ciphers, public_key, (account.pin or "").encode(), account.pin_padding)
     return {
         "payee": {name: value for name, value in payee.items() if value},
@@ -281,6 +288,7 @@ def parse_response(response: HttpResponse) -> AirtelResponse:
         document = parse_json(response.body)
     except ValueError:
         return AirtelResponse(response.status)
+
     status = object_member(document, "status")
     transaction = object_member(object_member(document, "data"), "transaction")
     success = status.get("success")
@@ -340,11 +348,13 @@ def raw_member(text: str, name: str) -> str | None:
         _, end = decoder.raw_decode(text, start)
         if key == name:
             found = text[start:end]
+
         position = _skip_space(text, end)
         if text[position : position + 1] == ",":
             position = _skip_past(text, position, ",")
         elif text[position : position + 1] != "}":
             raise ValueError("the object has no end")
+
     return found
 
 

@@ -91,6 +91,7 @@ def ask_all(provider: str, questions: Sequence[AccountQuestion]) -> AccountCheck
             question.part not in found or finding.state is AccountState.REFUSED
         ):
             found[question.part] = finding
+
     return tuple(found.values())
 
 

@@ -74,12 +74,15 @@ def parse_balance(value: object, currency: object) -> Money:
     decimals, without which a float would seem a hundred times as large."""
     if not isinstance(value, str) or not isinstance(currency, str):
         raise ValueError("a balance is the text of a number, with a currency")
+
     text = value.strip()
     if "," in text and not _GROUPED.fullmatch(text):
         raise ValueError("its commas separate no thousands")
+
     number = parse_number(text.replace(",", ""))
     if abs(number) > AMOUNT_MAX:
         raise ValueError("a balance is at most 10^15")
+
     try:
         unit = Decimal(1).scaleb(-decimals_of(currency))
         return to_money(number.quantize(unit, ROUND_FLOOR), currency)
@@ -144,4 +147,5 @@ def _forecast(balances: Sequence[AccountBalance]) -> FloatForecast:
     left = None
     if spent:
         left = max(0, latest.amount.minor) * period / (spent * HOUR)
+
     return FloatForecast(latest, left)

@@ -37,8 +37,10 @@ def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner 
     if claims:
         longest = max(length for length, _ in claims)
         return _single(owner for length, owner in claims if length == longest)
+
     if any(method.push_accounts for _, method in candidates):
         return None
+
     return _single(candidates)
 
 

@@ -69,6 +69,7 @@ def dynamic_payload(
     not fit, and KeyError for an unknown currency."""
     if amount.minor <= 0 or len(amount.text) > AMOUNT_CHARACTERS_MAX:
         raise QrError(f"an amount must be positive and at most {AMOUNT_CHARACTERS_MAX} characters")
+
     _check_merchant(merchant)
     bill = _to_ascii(bill_number or "")[:LABEL_CHARACTERS_MAX] or None
     name, city = _to_ascii(merchant.name), _to_ascii(merchant.city)
@@ -109,6 +110,7 @@ def checksum(text: str) -> str:
                 remainder = shifted ^ 0x1021
             else:
                 remainder = shifted
+
     return f"{remainder:04X}"
 
 
@@ -205,6 +207,7 @@ def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
     except QrError as error:
         remedy = "Correct it, or the other options that begin with qr_."
         raise OptionError("qr_name", f"gives no QR code: {error}.", remedy) from None
+
     return merchant
 
 

@@ -684,6 +684,7 @@ def drive(
         except ExchangeFailed as failure:
             outcome = failure
         step = resume(conversation, outcome)
+
     return step.result
 
 

@@ -107,7 +107,9 @@ def with_poll_interval(
         return report
     if transaction.progress.stage.is_terminal:
         return evolve(report, poll_after=None)
+
     operation = operations.get(operation_key(transaction))
     if operation is None or report.poll_after is not None:
         return report
+
     return evolve(report, poll_after=operation.poll_interval(transaction.progress.polls))

@@ -70,6 +70,7 @@ class Options:
         text = None
         if key in self.values:
             text = str(self._value(key, None))
+
         self._known_keys.append(key)
         try:
             if text is None:

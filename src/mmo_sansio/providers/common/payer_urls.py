@@ -39,9 +39,11 @@ def read_payer_hosts(
         except UrlError as error:
             remedy = f'Write {key} = "pay.example *.pay.example", say.'
             raise OptionError(key, f"holds no host: {error}", remedy) from None
+
     if is_required and not hosts:
         remedy = f'Write the hosts of the operator\'s pages, {key} = "pay.example", say.'
         raise OptionError(key, "is missing.", remedy)
+
     return tuple(hosts)
 
 
@@ -62,11 +64,13 @@ def payer_url_error(url: str, hosts: Collection[str]) -> str | None:
         target = parse_url(address)
     except UrlError as error:
         return str(error)
+
     is_simulator = target.host in hosts and _is_loopback(target.host)
     if target.scheme != "https" and not is_simulator:
         return "The URL must begin with https://."
     if not hosts or result_host_error(address, hosts) is not None:
         return f"The account does not name the host {target.host} for its payers."
+
     return None
 
 

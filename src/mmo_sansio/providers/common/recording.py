@@ -162,6 +162,7 @@ class Redactor:
         if isinstance(answer, ExchangeFailed):
             failure = self._words(answer.reason)
             return {**line, "failure": failure, "mayHaveArrived": answer.may_have_arrived}
+
         shown = {
             "status": answer.status,
             "headers": self._headers(answer.headers),
@@ -181,6 +182,7 @@ class Redactor:
             shown = HOOKS + self._digest(plain.rpartition("/hooks/")[2])
         else:
             shown = "/".join(map(self._segment, plain.split("/")))
+
         if not mark:
             return shown
 
@@ -190,6 +192,7 @@ class Redactor:
             member = self._member(_unquoted(name))
             value = self._value(member, _unquoted(value))
             members.append(f"{member}{equals}{value}")
+
         return f"{shown}?{'&'.join(members)}"
 
     def _segment(self, segment: str) -> str:
@@ -203,11 +206,13 @@ class Redactor:
             plain = name.decode("latin-1").lower()
             if not _HEADER_NAME.fullmatch(plain) or self._words(plain) != plain:
                 plain = "[header]"
+
             is_kept = plain in KEPT_HEADERS
             if is_kept:
                 shown[plain] = self._header(value.decode("latin-1"))
             else:
                 shown[plain] = REDACTED
+
         return shown
 
     def _header(self, value: str) -> str:
@@ -219,19 +224,23 @@ class Redactor:
         """Return JSON, or lines of JSON, redacted; of anything else its length and type."""
         if not body:
             return ""
+
         found = _load(body)
         if not isinstance(found, dict | list):
             lines = [_load(line) for line in body.splitlines() if line.strip()]
             found = None
             if all(isinstance(line, dict) for line in lines):
                 found = {"lines": lines}
+
         if found is None:
             types = [value.decode("latin-1") for name, value in headers if name == b"content-type"]
             if types and _MEDIA_TYPE.fullmatch(types[0]):
                 type = types[0]
             else:
                 type = "unknown type"
+
             return f"[{len(body):,} bytes of {type}]"
+
         return self._value("", found)
 
     def _member(self, name: str) -> str:
@@ -262,18 +271,23 @@ class Redactor:
         text = str(value)
         if _SECRET_NAMES.search(plain):
             return REDACTED
+
         if _PERSON_NAMES.match(plain):
             number, dash, person = text.partition(" - ")
             stand_in = self._stand_in("NAME", person if dash else text)
             if dash:
                 return f"{self._number(number)} - {stand_in}"
+
             return stand_in
+
         if _NUMBER_NAMES.match(plain):
             shown = self._number(text)
             is_number = not isinstance(value, str) and shown.isdigit()
             if is_number:
                 return int(shown)
+
             return shown
+
         if plain not in self.kept_members:
             if isinstance(value, str):
                 return TEXT
@@ -281,11 +295,13 @@ class Redactor:
 
         if _AMOUNT_NAMES.search(plain) and _AMOUNT.fullmatch(text) and self.redact(text) == text:
             return value
+
         shown = self._text(text)
         if shown == text:
             return value
         if not isinstance(value, str) and shown.isdigit():
             return int(shown)
+
         return shown
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -315,6 +331,7 @@ class Redactor:
             return self._number(text)
         if not _CODE.fullmatch(text) or self._is_private(text):
             return TEXT
+
         return _PHONE.sub(lambda found: self._number(found[0]), text)
 
     def _is_private(self, code: str) -> bool:
@@ -325,9 +342,11 @@ class Redactor:
                 text = decode(code).decode()
             except ValueError:
                 continue
+
             is_readable = text.isprintable() and text
             if is_readable and (re.search(r"[ @]|[0-9]{7}", text) or self.redact(text) != text):
                 return True
+
         return False
 
     def _words(self, text: str) -> str:

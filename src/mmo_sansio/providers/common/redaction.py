@@ -94,14 +94,17 @@ class RedactingProvider:
             self._signer = adapter
         else:
             self._signer = None
+
         if isinstance(adapter, interface.JudgesAnswers):
             self._judge = adapter
         else:
             self._judge = None
+
         if isinstance(adapter, interface.AuthenticatesNotifications):
             self._guard = adapter
         else:
             self._guard = None
+
         if isinstance(adapter, interface.LocksCredentials):
             self._locker = adapter
         else:
@@ -135,6 +138,7 @@ class RedactingProvider:
             raise interface.SignInFailed(
                 self.redact(failure.reason), status=failure.status
             ) from None
+
         self._tokens.append(token.value)
         self._find_long_secrets()
         return token
@@ -283,6 +287,7 @@ class RedactingProvider:
                 step = interface.resume(
                     conversation, response if body == response.body else evolve(response, body=body)
                 )
+
         return self._redact_report(step.result)
 
     def _redact_report(self, report: T) -> T:
@@ -300,6 +305,7 @@ class RedactingProvider:
                     redacted = self._redact_long_secrets(value)
                 if redacted != value:
                     changes[attribute.name] = redacted
+
         return evolve(report, **changes) if changes else report  # type: ignore[misc]
 
     def _redact_body(self, body: bytes) -> bytes:
@@ -314,6 +320,7 @@ class RedactingProvider:
         for mark, form, decode in _ENCODINGS:
             if mark in text:
                 text = form.sub(partial(self._redact_encoded, mark, decode), text)
+
         short = [
             secret
             for secret in (*self._secrets, *self._tokens)
@@ -321,6 +328,7 @@ class RedactingProvider:
         ]
         for word in (*short, *self._codes):
             text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", REDACTED, text)
+
         return text
 
     def _remember_code(self, transaction: Transaction) -> None:
@@ -353,6 +361,7 @@ class RedactingProvider:
         is_secret = any(secret in decoded for secret in self._long_octets)
         if is_secret:
             return REDACTED
+
         return run
 
     def _find_long_secrets(self) -> None:

@@ -159,6 +159,7 @@ def steps_after(
     )
     if money_back is None:
         return callback, query
+
     refund = GiveBack(
         name="refund",
         does=f"Give the money of `{of}` back.",

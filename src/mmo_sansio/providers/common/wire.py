@@ -58,14 +58,18 @@ def parse_json(
     excess = structure_error(body)
     if excess is not None:
         raise ValueError(excess)
+
     document = _decoder(number).decode(body.removeprefix(_BYTE_ORDER_MARK).decode())
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
+
     if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
         _replace_in_free_texts(document, free_texts)
         if b"\\u0000" in json.dumps(document).encode():
             raise ValueError("it holds U+0000")
+
         to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
+
     return document
 
 

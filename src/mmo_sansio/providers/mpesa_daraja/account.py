@@ -133,6 +133,7 @@ def read_account(
         own_password = "deposit_initiator_password"
     else:
         own_password = "initiator_password"
+
     account = MpesaAccount(
         base_url=reader.url("base_url", PRODUCTION_URL),
         consumer_key=reader.text("consumer_key"),
@@ -184,6 +185,7 @@ def _read_deposit_initiator(
                 "deposits", "needs an API operator that asks M-Pesa about deposits.", remedy
             )
         return asks
+
     if "merchant_name" in options.values and "deposits" not in options.values and not checks_sender:
         remedy = (
             'Set initiator, so that M-Pesa is asked, or hooks_from; or write deposits = "trust".'
@@ -191,6 +193,7 @@ def _read_deposit_initiator(
         raise OptionError(
             "deposits", "would let anybody who knows an address settle QR payments.", remedy
         )
+
     return None
 
 
@@ -202,10 +205,12 @@ def _read_pull_number(options: Options) -> str | None:
         return None
     if "till" in options.values:
         raise OptionError("pull_number", "is for paybills only.", "Remove pull_number, or till.")
+
     if (msisdn := format_msisdn(number)) is None:
         raise OptionError(
             "pull_number", "is no Kenyan mobile number.", 'Write pull_number = "254722000000", say.'
         )
+
     return msisdn
 
 
@@ -219,6 +224,7 @@ def _read_operator(
 ) -> ApiOperator:
     if name is None:
         return ApiOperator(part, shortcode)
+
     sealed = _encrypt_credential(options, ciphers, password_key)
     return ApiOperator(
         part, shortcode, name, sealed, _credential_digest(options, name, password_key)

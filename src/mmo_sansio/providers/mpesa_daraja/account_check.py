@@ -130,6 +130,7 @@ def check_account(provider: str, account: MpesaAccount, *, now: Instant) -> Acco
         questions.append(
             ("passkey", requests.push_query(account, requests.IMPOSSIBLE_CHECKOUT, now=now))
         )
+
     found = yield from ask_all(
         provider,
         [
@@ -149,34 +150,44 @@ def read_finding(
     parts = {operator.credential: operator.part for operator in account.operators}
     if address is None or address.credential not in parts:
         return None
+
     try:
         code = parse_result(request.body).code
     except ValueError:
         return None
+
     submitted = RESULT_PARTS.get(address.kind)
     is_check = address.kind is MpesaCallbackKind.CHECK_RESULT
     if submitted is None:
         part = parts[address.credential]
     else:
         part = submitted.name
+
     if address.kind is MpesaCallbackKind.BALANCE_RESULT and code not in LOCKING_CODES:
         return _balance_finding(provider, code)
+
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
         words = _REFUSALS.get(code, _OTHER)
         if code in LOCKING_CODES:
             refused = AccountFinding(provider, part, AccountState.REFUSED, code, words)
             return _locked_finding(account, address, refused)
+
         if submitted is not None:
             return submitted.refused(provider, code, words)
+
         return AccountFinding(provider, part, AccountState.REFUSED, code, words)
+
     if submitted is not None and code == OVERLOADED:
         return evolve(submitted.refused(provider, code, _BUSY), state=AccountState.WARNED)
+
     if code == SUCCESS or (submitted is None and code == "2032"):
         return AccountFinding(
             provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator."
         )
+
     if is_check:
         return no_answer_finding(provider, part, code)
+
     return None
 
 
@@ -188,6 +199,7 @@ def _locked_finding(
     if address.kind not in RESULT_PARTS:
         words = finding.words + _STOPPED
         finding = evolve(finding, words=words, stopped_credential=address.credential)
+
     pays_out = address.credential == account.initiator.credential
     return evolve(
         finding,
@@ -223,10 +235,12 @@ def submission_finding(
     )
     if part is None:
         return None
+
     try:
         document = parse_json(response.body)
     except ValueError:  # A firewall answers in HTML.
         document = {}
+
     code, message = text_member(document, "errorCode"), text_member(document, "errorMessage")
     means = interpret_error(response.status, code, message)
     is_refused = means is MpesaSubmissionState.ACCOUNT_REFUSED or lacks_product(code, message)
@@ -236,9 +250,11 @@ def submission_finding(
         else:
             shown = f"HTTP {response.status}"
         return part.refused(provider, shown, _submission_refusal(code, message))
+
     is_taken = response.status == 200 and code_member(document, "ResponseCode") == SUCCESS
     if is_taken:
         return part.works(provider)
+
     return None
 
 
@@ -276,21 +292,27 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
         message = text_member(document, "errorMessage").lower()
     except ValueError:
         code = message = ""
+
     if code == SUCCESS and part != "passkey":
         return None
+
     if is_code(code):
         shown = code
     else:
         shown = f"HTTP {response.status}"
+
     if "transaction does not exist" in message:
         return AccountFinding(
             provider, part, AccountState.WORKS, shown, "M-Pesa accepts the passkey."
         )
+
     words = _NO_PRODUCT if lacks_product(code, message) else _REFUSALS.get(code)
     if "wrong credentials" in message or "merchant does not exist" in message:
         words = _PASSKEY_REFUSED
+
     if words:
         return AccountFinding(provider, part, AccountState.REFUSED, shown, words)
+
     return no_answer_finding(provider, part, shown)
 
 
@@ -299,6 +321,7 @@ def _password_findings(
 ) -> tuple[AccountFinding, ...]:
     if account.password_set_on is None:
         return ()
+
     ends_on = account.password_set_on + PASSWORD_LIFETIME
     is_near = to_nairobi_time(now).date() >= ends_on - PASSWORD_WARNED_BEFORE
     state = AccountState.WARNED if is_near else AccountState.WORKS
@@ -309,4 +332,5 @@ def _password_findings(
             "runs the gateway puts it"
             " and its day into the settings."
         )
+
     return (AccountFinding(provider, "password_set_on", state, str(ends_on), words),)

@@ -211,9 +211,11 @@ class DarajaProvider:
             raise SignInFailed(
                 f"Daraja answered {answer.status}, and no token.", status=answer.status
             ) from None
+
         if answer.status != 200 or not value:
             code = text_member(document, "errorCode") or "no errorCode"
             raise SignInFailed(f"Daraja answered {answer.status} ({code}).", status=answer.status)
+
         return AccessToken(value, expires_at=later(now.time, life), issued_at=now.time)
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -242,29 +244,36 @@ class DarajaProvider:
         if key not in self.operations:
             reason = f"The account offers no {' '.join(key)}."
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, None, reason)
+
         if shillings is None:
             return about.failed(
                 ErrorCode.AMOUNT_OUT_OF_RANGE, None, "M-Pesa takes whole Kenyan shillings."
             )
+
         if key == QR_PAYIN:
             request = requests.qr_code(self.account, order, shillings=shillings)
             return (yield from self._submit(about, request, "QRCode"))
+
         if key == DIRECT_TAXPAYOUT:
             number = registration_number(order.reconciliation_reference)
             if number is None:
                 reason = "The reconciliationReference is no payment registration number."
                 return about.failed(ErrorCode.TRANSACTION_DECLINED, None, reason)
+
             request = requests.remittance(
                 self.account, transaction, registration_number=number, shillings=shillings
             )
             return (yield from self._submit(about, request, "OriginatorConversationID"))
+
         if msisdn is None:
             return about.failed(
                 ErrorCode.USER_NOT_FOUND, None, "The msisdn is no Kenyan mobile number."
             )
+
         if key == DIRECT_PAYOUT:
             request = requests.payout(self.account, transaction, msisdn=msisdn, shillings=shillings)
             return (yield from self._submit(about, request, "OriginatorConversationID"))
+
         request = requests.push(
             self.account, transaction, msisdn=msisdn, shillings=shillings, now=now.utc
         )
@@ -292,12 +301,16 @@ class DarajaProvider:
                 and not isinstance(report, ProviderSucceeded)
             ):
                 yield from self._ask_by_receipt(transaction, hint.receipt, known_as, now=now)
+
             return report
+
         if key == DIRECT_PAYOUT:
             own = conversation_id(transaction.reference)
             return (yield from self._poll_status(about, known_as or own, hint, now=now))
+
         if key == DIRECT_TAXPAYOUT and known_as:
             return (yield from self._poll_status(about, known_as, hint, now=now))
+
         return about.cannot_tell()
 
     @property
@@ -392,6 +405,7 @@ class DarajaProvider:
                 _check_registered(answer)
                 accepted = version
                 break
+
         if accepted is None:
             raise RegistrationFailed(NO_PRODUCT.format("C2B, in neither version"))
 
@@ -399,7 +413,9 @@ class DarajaProvider:
             answer = yield requests.pull_registration(self.account)
             if _lacks_product(answer):
                 raise RegistrationFailed(NO_PRODUCT.format("Pull Transactions"))
+
             _check_registered(answer)
+
         return account_check.registered_finding(self.name, accepted)
 
     def _submit(
@@ -409,21 +425,25 @@ class DarajaProvider:
             answer = yield request
         except ExchangeFailed as failure:
             return about.unanswered(failure)
+
         try:
             document = parse_json(answer.body)
             if answer.status == 200:
                 reference = _accepted_reference(document, reference_field)
                 return self._read_accepted(about, document, reference)
+
             code = text_member(document, "errorCode")
             message = text_member(document, "errorMessage")
         except ValueError as error:
             if answer.status == 200:
                 return about.unreachable(f"Daraja's answer can't be read: {error}.")
             code = message = ""
+
         is_resubmission = about.transaction.progress.is_resubmission
         means = codes.interpret_error(answer.status, code, message, is_resubmission=is_resubmission)
         if isinstance(means, ErrorCode):
             return about.failed(means, code or str(answer.status), message)
+
         match means:
             case codes.MpesaSubmissionState.ACCEPTED:
                 return about.accepted()
@@ -441,6 +461,7 @@ class DarajaProvider:
     ) -> ProviderReport:
         if provider_reference is not None:
             return about.accepted(provider_reference or None, qr=parse_qr_code(document))
+
         code = code_member(document, "ResponseCode")
         message = text_member(document, "ResponseDescription")
         has_no_picture = bool(code) and about.transaction.order.flow is Flow.QR
@@ -448,6 +469,7 @@ class DarajaProvider:
             about.transaction.order.type is Type.PAYIN and codes.is_error_number(code)
         ):
             return about.failed(ErrorCode.TRANSACTION_DECLINED, code, message)
+
         return about.unreachable(f"Daraja answered 200 with the ResponseCode {code[:30]!r}.")
 
     def _poll_push(
@@ -508,6 +530,7 @@ class DarajaProvider:
             yield from self._ask_by_receipt(
                 about.transaction, hint.receipt, provider_reference, failed_with=hint.code, now=now
             )
+
         try:
             answer = yield requests.status_query(
                 self.account, about.transaction, provider_reference, address
@@ -522,10 +545,12 @@ class DarajaProvider:
             return about.unreachable(failure.reason)
         except ValueError as fault:
             return about.unreachable(f"Daraja's answer can't be read: {fault}.")
+
         if answer.status != 200 or code != codes.SUCCESS:
             return about.unreachable(f"Daraja answered {answer.status} to a poll.")
         if about.transaction.progress.stage is Stage.AWAITING_RESULT:
             return about.accepted()
+
         later = about.unreachable("Daraja will answer the poll by a callback.")
         return evolve(later, is_answered_later=True)
 
@@ -549,6 +574,7 @@ class DarajaProvider:
         else:
             party = f"to {payee}"
             operator = self.account.initiator
+
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
@@ -605,6 +631,7 @@ def _check_registered(answer: HttpResponse) -> None:
             return
     except ValueError:
         why = "an answer that can't be read"
+
     if "already registered" not in why.lower():
         raise RegistrationFailed(f"Daraja answered {answer.status}: {why}")
 
@@ -621,6 +648,7 @@ def list_payments(
         listed |= {json.dumps(row): _parse_row(provider, account, row) for row in rows}
         if len(listed) == known:
             return tuple(listed.values())
+
     more = UnmatchedNotified(
         provider, f"Daraja lists more than {PAGES_MAX} pages of payments: compare the statement."
     )
@@ -635,14 +663,17 @@ def _parse_page(answer: HttpResponse) -> list[Any]:
         raise ExchangeFailed(
             f"Daraja's list can't be read: {fault}.", may_have_arrived=True
         ) from None
+
     if code == NOTHING_FOUND:
         return []
+
     rows = document.get("Response")
     if answer.status != 200 or code != FOUND or not isinstance(rows, list):
         error = str(document.get("errorCode", code))[:30]
         raise ExchangeFailed(
             f"Daraja answered {answer.status} {error} instead of a list.", may_have_arrived=True
         )
+
     return [row for entry in rows for row in (entry if isinstance(entry, list) else [entry])]
 
 
@@ -668,6 +699,7 @@ def _parse_row(provider: str, account: MpesaAccount, row: Any) -> DepositReport 
             )
     except (ValueError, AttributeError):
         pass
+
     return UnmatchedNotified(provider, stored_text(json.dumps(row).encode()))
 
 
@@ -693,11 +725,13 @@ def _read_push(
             return about.accepted(provider_reference)
         if code == codes.SUCCESS:
             raise ValueError(f"it has the status {status}")
+
         said = error or soap_fault(document)
         return about.unreachable(f"Daraja answered {status} {said}.")
 
     if not code or code in codes.PAYIN_PENDING_CODES:
         return about.accepted(provider_reference)
+
     if code == codes.SUCCESS:
         return about.succeeded(
             hint.receipt or provider_reference,
@@ -709,4 +743,5 @@ def _read_push(
     error_code = codes.failure_of_prompt(code, age=elapsed(submitted_at, now.time))
     if error_code is None:
         return about.unreachable(f"Daraja answered the poll with the unknown code {code[:30]!r}.")
+
     return about.failed(error_code, code, message)

@@ -114,9 +114,11 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
         octets = bytes.fromhex(path.rpartition(b"/")[2].decode("ascii"))
     except ValueError:
         return None
+
     plain, mac = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(key, plain)):
         return None
+
     kind, reference, minor, version, asked_at, not_found, code, refusal, *receipt = (
         plain.decode().split("|")
     )

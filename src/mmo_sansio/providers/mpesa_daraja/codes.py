@@ -100,9 +100,11 @@ def failure_of_prompt(code: str, *, age: Span) -> ErrorCode | None:
     Once the prompt is over, an unknown number does as well; other texts never do."""
     if code in RESULT_CODES:
         return RESULT_CODES[code].payin
+
     is_over = age >= PROMPT_LIFETIME and code not in PAYIN_PENDING_CODES
     if is_over and is_error_number(code):
         return E.TRANSACTION_DECLINED
+
     return None
 
 
@@ -198,6 +200,7 @@ def interpret_error(
     for rule in ERROR_RULES:
         if rule.code == code and rule.message_contains in squeezed:
             return rule.meaning
+
     match status:
         case 401 | 429:
             return MpesaSubmissionState.NOT_ACCEPTED

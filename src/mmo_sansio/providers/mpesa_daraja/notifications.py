@@ -57,6 +57,7 @@ def parse_notification(
     address = parse_callback_url(request.target, account.signing_key)
     if address is None:
         return _unmatched(provider, request)
+
     try:
         match address.kind:
             case MpesaCallbackKind.PUSH:
@@ -95,14 +96,17 @@ def parse_notification(
         amount = result.amount
     except ValueError:
         return _unmatched(provider, request)
+
     if amount is not None and amount.minor != address.minor:
         return _unmatched(provider, request)
+
     if address.kind is MpesaCallbackKind.POLL_RESULT:
         if address.receipt:
             report = _receipt_report(provider, account, address, result)
         else:
             report = _status_report(provider, address, result)
         return evolve(report, asked_at=address.asked_at, version=report.version or address.version)
+
     return _result_report(provider, account, address, result)
 
 
@@ -120,6 +124,7 @@ def _balance_report(provider: str, address: CallbackContext, request: HttpReques
         amount = parse_balance(available, currency)
     except (ValueError, KeyError):
         return BalanceReport()
+
     return BalanceReport(
         (AccountBalance(provider, UTILITY_ACCOUNT, amount, address.asked_at, is_float=True),)
     )
@@ -151,6 +156,7 @@ def deposit_answer(
             outcome = DepositAnswerOutcome.COMPLETED
         elif state in codes.TRANSACTION_FAILURES or state == "reversed":
             outcome = DepositAnswerOutcome.FAILED
+
     return DepositAnswer(
         provider,
         receipt,
@@ -183,6 +189,7 @@ def _result_report(
         evidence = Evidence(
             receipt, result.code, amount, settles=is_money_out or account.trusts_results
         )
+
     return inputs.ProviderHinted(
         address.reference,
         provider,
@@ -207,6 +214,7 @@ def _receipt_report(
         is_deposit = account.is_paid_at(party_number(result, "CreditPartyName"))
         succeeded = _succeeded(provider, callback, result, callback.receipt)
         return evolve(succeeded, settles_receipt=is_deposit)
+
     failed_with = callback.reported_code
     if failed_with and state in codes.TRANSACTION_FAILURES and _is_about(account, callback, result):
         error_code = codes.find_error_mapping(failed_with).payout
@@ -218,6 +226,7 @@ def _receipt_report(
             native_code=failed_with,
             native_message=state,
         )
+
     return inputs.ProviderUnreachable(
         callback.reference,
         provider,
@@ -236,12 +245,15 @@ def _is_about(
         or result.amount is None
     ):
         return False
+
     conversation = result.parameters.get("OriginatorConversationID", "")
     if conversation in (callback.conversation, callback.reference):
         return True
+
     payer, payee = party_number(result, "DebitPartyName"), party_number(result, "CreditPartyName")
     if account.is_paid_at(payee):
         return callback.party == party_digest(account.signing_key, f"from {payer}")
+
     # A pay-out has an id of ours. Another pay-out to the same number has another one.
     is_to_payee = callback.party == party_digest(account.signing_key, f"to {payee}")
     return not conversation and payer == account.initiator.shortcode and is_to_payee
@@ -267,8 +279,10 @@ def _status_report(
         code = callback.reported_code
         error_code = codes.find_error_mapping(code).payout
         return inputs.ProviderFailed(reference, provider, Source.POLL, error_code, native_code=code)
+
     if result.code in codes.NOT_FOUND_CODES and callback.not_found_is_final:
         return inputs.ProviderNeverReceived(reference, provider, callback.version)
+
     state = result.parameters.get("TransactionStatus", "").lower()
     if result.code != codes.SUCCESS or not state:
         return inputs.ProviderUnreachable(
@@ -277,12 +291,15 @@ def _status_report(
             f"Daraja answered the poll with {result.code}: {result.message}.",
             poll_after=codes.REFUSAL_FINAL_AFTER if callback.reported_code else HOUR,
         )
+
     if state == codes.TRANSACTION_COMPLETED:
         return _succeeded(provider, callback, result, result.parameters.get("ReceiptNo") or None)
+
     if state in codes.TRANSACTION_FAILURES:
         code, error_code = callback.reported_code, codes.TRANSACTION_FAILURES[state]
         if code not in ("", codes.SUCCESS):
             error_code = codes.find_error_mapping(code).payout
+
         return inputs.ProviderFailed(
             reference,
             provider,
@@ -291,6 +308,7 @@ def _status_report(
             native_code=code or state,
             native_message=state,
         )
+
     return inputs.ProviderAccepted(reference, provider, Source.POLL)
 
 
@@ -333,12 +351,14 @@ def _validation_result(
         deposit = results.parse_deposit("", request.body)
     except ValueError:
         return _OTHER_ERROR
+
     if not account.is_paid_at(deposit.account):
         return _WRONG_SHORTCODE
     if deposit.amount.minor % 100:
         return _WRONG_AMOUNT
     if accepted:
         return _DEPOSIT_ACCEPTED
+
     return _UNKNOWN_ACCOUNT
 
 
@@ -383,7 +403,9 @@ def parse_hint(text: str | None) -> MpesaHint:
             latest |= {name: str(members[name]) for name in _NAMES if members.get(name)}
         except (ValueError, AttributeError, RecursionError):
             continue
+
     for name in ("code", "refused"):
         if not codes.is_code(latest.get(name, "0")):
             latest.pop(name)
+
     return MpesaHint(**latest)

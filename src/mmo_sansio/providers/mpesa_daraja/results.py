@@ -81,6 +81,7 @@ def parse_push_result(body: bytes) -> MpesaResult:
         items = _values_by_name(callback, "CallbackMetadata", "Item", "Name")
     else:
         items = {}
+
     return MpesaResult(
         _required_text(callback, "CheckoutRequestID"),
         _result_code(callback),
@@ -96,6 +97,7 @@ def parse_result(body: bytes) -> MpesaResult:
     parameters: Mapping[str, str] = {}
     if result.get("ResultParameters") is not None:
         parameters = _values_by_name(result, "ResultParameters", "ResultParameter", "Key")
+
     receipt = text_member(result, "TransactionID")
     is_dummy = receipt.endswith(DUMMY_RECEIPT_ENDING)
     return MpesaResult(
@@ -114,6 +116,7 @@ def parse_deposit(provider: str, body: bytes) -> DepositReport:
     receipt = _required_text(deposit, "TransID")
     if RECEIPT.fullmatch(receipt) is None:
         raise ValueError("TransID is no receipt")
+
     number, bill_reference = text_member(deposit, "MSISDN"), text_member(deposit, "BillRefNumber")
     middle = " ".join(
         filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName")))
@@ -142,16 +145,19 @@ def _values_by_name(
         items = found
     else:
         items = [found]
+
     named = {}
     for item in items:
         if not isinstance(item, dict):
             raise ValueError(f"{inner} holds a value that is no object")
+
         value = item.get("Value")
         name = _required_text(item, key).replace(" ", "")
         if isinstance(value, str):
             named[name] = str(value).strip()
         else:
             named[name] = ""
+
     return named
 
 

@@ -70,37 +70,45 @@ def submit(
     shillings = whole_shillings(about.reversal.amount)
     if not account.reverser.name:
         return about.failed("The account has no API operator of the shortcode that was paid.")
+
     if RECEIPT.fullmatch(receipt) is None or receipt.startswith(
         "ws_CO_"
     ):  # A prompt's own id stands for it.
         return about.failed(
             "M-Pesa's receipt of the payment, by which it is reversed, is not known."
         )
+
     if shillings is None:
         return about.failed("M-Pesa reverses whole Kenyan shillings.")
+
     try:
         answer = yield requests.reversal(
             account, about.reversal, receipt=receipt, shillings=shillings
         )
     except ExchangeFailed as failure:
         return about.unanswered(failure)
+
     try:
         document = parse_json(answer.body)
         if answer.status == 200 and code_member(document, "ResponseCode") == codes.SUCCESS:
             return about.accepted(text_member(document, "OriginatorConversationID") or None)
+
         code, message = text_member(document, "errorCode"), text_member(document, "errorMessage")
     except ValueError:
         code = message = ""
+
     means = codes.interpret_error(answer.status, code, message)
     if isinstance(means, ErrorCode):
         return about.failed(
             f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {answer.status}"
         )
+
     if means in (
         codes.MpesaSubmissionState.NOT_ACCEPTED,
         codes.MpesaSubmissionState.ACCOUNT_REFUSED,
     ):
         return about.never_received()
+
     return about.unreachable(f"Daraja answered {answer.status} {code} to a reversal.")
 
 
@@ -109,6 +117,7 @@ def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:
     conversation = about.reversal.provider_reference
     if conversation is None or not account.reverser.name:
         return about.cannot_tell()
+
     try:
         answer = yield requests.reversal_query(account, about.reversal, conversation)
         code = code_member(parse_json(answer.body), "ResponseCode")
@@ -116,8 +125,10 @@ def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:
         return about.unreachable(failure.reason)
     except ValueError as fault:
         return about.unreachable(f"Daraja's answer can't be read: {fault}.")
+
     if answer.status != 200 or code != codes.SUCCESS:
         return about.unreachable(f"Daraja answered {answer.status} to a question about a reversal.")
+
     return about.accepted()
 
 
@@ -134,6 +145,7 @@ def read_result(
             address.receipt,
         ):
             raise ValueError("it is about another payment or amount")
+
         if amount is not None and original is not None and RECEIPT.fullmatch(result.receipt):
             return reversals.ReversalSucceeded(
                 address.reference,
@@ -153,6 +165,7 @@ def read_result(
             lacks_float=result.code == _LACKS_FUNDS,
             version=address.answered_version,
         )
+
     return asks_now(provider, address, result.id or None)
 
 
@@ -184,19 +197,23 @@ def read_state(
             shown = result.code
         else:
             shown = "another code"
+
         reason = f"Daraja answered the question about the reversal with {shown}: {result.message}."
         return reversals.ReversalUnreachable(
             reference, provider, reason, poll_after=HOUR, version=version
         )
+
     if parameters.get("OriginatorConversationID") != address.conversation:
         raise ValueError("it is about another conversation")
     if amount is not None and amount.minor != address.minor:
         raise ValueError("it is about another amount")
+
     if state == codes.TRANSACTION_COMPLETED:
         receipt = parameters.get("ReceiptNo") or None
         return reversals.ReversalSucceeded(
             reference, provider, Source.POLL, receipt, amount, version=version
         )
+
     if state in codes.TRANSACTION_FAILURES:
         return reversals.ReversalFailed(
             reference,
@@ -206,4 +223,5 @@ def read_state(
             state,
             version=version,
         )
+
     return reversals.ReversalAccepted(reference, provider, Source.POLL, version=version)

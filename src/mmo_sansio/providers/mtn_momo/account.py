@@ -132,6 +132,7 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
         base_url = SANDBOX_URL if market == SANDBOX_MARKET else PRODUCTION_URL
     elif _TARGET_ENVIRONMENT.fullmatch(market) is None:
         raise OptionError("market", "is no target environment.", 'Write market = "mtnuganda", say.')
+
     callbacks = reader.boolean("callbacks", True)
     account = MtnAccount(
         market,
@@ -148,6 +149,7 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
             "is missing, and so is disbursement_subscription_key.",
             "Set the keys of one product or both.",
         )
+
     return account
 
 
@@ -157,11 +159,13 @@ def _read_product(options: Options, name: str) -> MtnProduct | None:
     values = [options.optional_text(key) for key in keys]
     if values == [None, None, None]:
         return None
+
     for key, value in zip(keys, values, strict=True):
         if value is None:
             raise OptionError(key, "is missing.", f"{name} needs {', '.join(keys)}.")
         if _HEADER_TEXT.fullmatch(value) is None:
             raise OptionError(key, "holds a character that no key has.", "Copy it again.")
+
     subscription_key, api_user, api_key = (value or "" for value in values)
     if _UUID.fullmatch(api_user) is None and not _is_base64(api_user):
         raise OptionError(
@@ -169,6 +173,7 @@ def _read_product(options: Options, name: str) -> MtnProduct | None:
             "is neither a UUID nor Base64.",
             "Copy the API user's id from the portal, unchanged.",
         )
+
     return MtnProduct(name, subscription_key, api_user, api_key)
 
 
@@ -187,10 +192,12 @@ def _read_payer_message(options: Options) -> str:
         raise OptionError(
             "payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it."
         )
+
     if found := _REFUSED_CHARACTERS.search(message):
         raise OptionError(
             "payer_message",
             f"has the character {found[0]!a}, which MTN rejects.",
             "Write it without.",
         )
+
     return message

@@ -179,6 +179,7 @@ class MtnMomoProvider:
             raise SignInFailed(
                 f"The token request was answered {answer.status}.", status=answer.status
             )
+
         try:
             document = wire.parse_json(answer.body)
             value = wire.text_member(document, "access_token")
@@ -187,10 +188,12 @@ class MtnMomoProvider:
             raise SignInFailed(
                 "The answer to the token request can't be read.", status=answer.status
             ) from None
+
         if not (value and value.isascii() and value.isprintable() and " " not in value):
             raise SignInFailed(
                 "The answer to the token request holds no token.", status=answer.status
             )
+
         return AccessToken(value, issued_at=now.time, expires_at=later(now.time, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -202,6 +205,7 @@ class MtnMomoProvider:
         about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None or operation_key(transaction) not in self.operations:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
+
         headers = (
             (b"x-reference-id", reference_id(transaction.reference).encode()),
             *self.account.headers(product),
@@ -213,6 +217,7 @@ class MtnMomoProvider:
             answer = yield HttpRequest("POST", target, headers, self._submission_body(transaction))
         except ExchangeFailed as failure:
             return about.unanswered(failure)
+
         return self._read_submission_response(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
@@ -220,16 +225,19 @@ class MtnMomoProvider:
         about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None:
             return about.unreachable("The account has no keys for this any more.")
+
         try:
             target = self._target(transaction) + b"/" + reference_id(transaction.reference).encode()
             answer = yield HttpRequest("GET", target, self.account.headers(product))
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
+
         if (
             answer.status == 404
             and (reason := wire.parse_error_body(answer.body)).code in codes.NOT_FOUND_CODES
         ):
             return self._read_not_found(about, reason, now=now.time)
+
         return self._read_poll_response(about, answer)
 
     @property
@@ -298,14 +306,18 @@ class MtnMomoProvider:
         part = None
         if request.method == "POST":
             part = _SUBMISSION_PARTS.get(path)
+
         if part is None:
             return None
+
         code = wire.parse_error_body(response.body).code
         if codes.refuses_account(response.status, code):
             words = _REFUSALS.get(response.status, _WRONG_SETUP)
             return part.refused(self.name, f"HTTP {response.status}", words)
+
         if response.status in (202, 409):
             return part.works(self.name)
+
         return None
 
     def read_notification(
@@ -367,9 +379,11 @@ class MtnMomoProvider:
             return about.unreachable("It is not found, and may be too new for that.")
         if progress.stage is not Stage.AWAITING_RESULT:
             return about.never_received()
+
         is_named, since = reason.code == codes.RESOURCE_NOT_FOUND, progress.denied_since
         if is_named and since is not None and now - since >= NOT_FOUND_FAILS_AFTER:
             return about.failed(ErrorCode.PROVIDER_TIMEOUT, reason.code, reason.message)
+
         return evolve(
             about.unreachable("It was accepted, and is not found."), denies_payment=is_named
         )
@@ -377,10 +391,12 @@ class MtnMomoProvider:
     def _read_poll_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:
         if response.status != 200:
             return about.unreachable(f"A question was answered {response.status}.")
+
         try:
             document = wire.parse_json(response.body)
         except ValueError as error:
             return about.unreachable(f"An answer can't be read: {error}.")
+
         try:
             return self._parse_payment(about, document)
         except ValueError as error:
@@ -397,6 +413,7 @@ class MtnMomoProvider:
         """Return the report from a payment. Raises ValueError for an invalid one."""
         if wire.text_member(document, "externalId") not in (None, about.transaction.reference):
             raise ValueError("it is about another payment")
+
         receipt = wire.text_member(document, "financialTransactionId")
         match wire.text_member(document, "status"):
             case codes.SUCCESSFUL:
@@ -489,14 +506,17 @@ def parse_notification(
         named = {told, _reference_in_path(request.target)} - {None}
     except ValueError:
         return UnmatchedNotified(provider, content)
+
     reference = None
     if len(named) == 1:
         reference = named.pop()
+
     found = _REFERENCE.fullmatch(reference or "")
     if reference is None or found is None:
         return UnmatchedNotified(provider, content)
     if reference != found["payment"]:
         return ReversalHinted(reference, provider)
+
     says_paid = document.get("status") == codes.SUCCESSFUL
     return ProviderHinted(reference, provider, content, says_paid=says_paid)
 
@@ -515,10 +535,12 @@ def payee_report(provider: str, response: HttpResponse) -> PayeeReport:
         return PayeeUnknown(provider)
     if response.status != 200:
         return PayeeUnanswered(provider, f"A question was answered {response.status}.")
+
     try:
         document = wire.parse_json(response.body)
     except ValueError:
         return PayeeUnanswered(provider, "An answer can't be read.")
+
     parts = [document.get("given_name"), document.get("family_name")]
     return payee_named(provider, *(parts if any(parts) else [document.get("name")]))
 
@@ -550,18 +572,22 @@ def account_finding(
         shown = code
     else:
         shown = f"HTTP {response.status}"
+
     words = _REFUSALS.get(response.status)
     if (
         words is None
         and codes.to_error_code(code, None, Type.PAYIN) is ErrorCode.MERCHANT_MISCONFIGURED
     ):
         words = _WRONG_SETUP
+
     if words is not None:
         return AccountFinding(provider, part, AccountState.REFUSED, shown, words)
     if asks_balance:
         return None
+
     if response.status == 200 or code in codes.NOT_FOUND_CODES:
         return AccountFinding(
             provider, part, AccountState.WORKS, shown, "MTN answers questions about this product."
         )
+
     return no_answer_finding(provider, part, shown)

@@ -116,9 +116,11 @@ def to_error_code(reason: str | None, message: str | None, type: Type) -> ErrorC
         word in (message or "").lower() for word in _AMOUNT_WORDS
     ):
         return ErrorCode.AMOUNT_OUT_OF_RANGE
+
     meaning = REASONS.get(reason or "")
     if meaning is None:
         return _DECLINED
     if type is Type.PAYIN:
         return meaning.payin
+
     return meaning.payout

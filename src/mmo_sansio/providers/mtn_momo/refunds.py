@@ -58,6 +58,7 @@ def submit(
         return about.failed(
             "The account has no keys for Disbursement any more, which pays refunds."
         )
+
     headers = (
         (b"x-reference-id", id.encode()),
         *account.headers(product),
@@ -76,6 +77,7 @@ def submit(
         answer = yield HttpRequest("POST", _target(account), headers, to_json(document))
     except ExchangeFailed as failure:
         return about.unanswered(failure)
+
     return _read_submission_response(about, answer)
 
 
@@ -86,20 +88,25 @@ def poll(
     product = account.disbursement
     if product is None:
         return about.unreachable("The account has no keys for Disbursement any more.")
+
     try:
         answer = yield HttpRequest(
             "GET", _target(account) + b"/" + id.encode(), account.headers(product)
         )
     except ExchangeFailed as failure:
         return about.unreachable(failure.reason)
+
     if answer.status == 404 and wire.parse_error_body(answer.body).code == codes.RESOURCE_NOT_FOUND:
         sent_at = about.reversal.sent_at
         is_final = sent_at is not None and REFUND.is_not_found_final(sent_at, now=now)
         if is_final and not about.reversal.is_accepted:
             return about.never_received()
+
         return about.unreachable("MTN does not find the refund.")
+
     if answer.status != 200:
         return about.unreachable(f"MTN answered {answer.status} to a question about a refund.")
+
     try:
         return _parse_refund(about, answer.body)
     except ValueError as error:
@@ -112,9 +119,11 @@ def _read_submission_response(about: ReversalReports, response: HttpResponse) ->
         return about.accepted()
     if status == 429 or codes.refuses_account(status, reason.code):
         return about.never_received()
+
     is_told = reason.code in {*codes.REASONS, *REFUSALS} - codes.INCONCLUSIVE_REASONS
     if (status >= 500 and is_told) or (400 <= status < 500 and status != 408):
         return _refused(about, reason, f"HTTP {status}")
+
     return about.unreachable(
         f"MTN answered {status} {reason.code or ''}".rstrip() + " to a refund."
     )
@@ -125,6 +134,7 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
     document = wire.parse_json(body)
     if wire.text_member(document, "externalId") not in (None, about.reversal.id):
         raise ValueError("it is about another payment")
+
     receipt, status = (
         wire.text_member(document, "financialTransactionId"),
         wire.text_member(document, "status"),
@@ -135,9 +145,11 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
         return about.accepted()
     if status != "FAILED":
         raise ValueError("its status is none that is known")
+
     reason = wire.parse_reason(document)
     if reason.code in codes.PENDING_REASONS:
         return about.accepted()
+
     return _refused(about, reason, "FAILED", receipt)
 
 

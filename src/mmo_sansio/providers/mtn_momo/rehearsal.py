@@ -98,6 +98,7 @@ def _steps(
             msisdn=DECLINES,
             refused_as=(ErrorCode.USER_CANCELLED,),
         )
+
     yield MakePayment(
         name="payout",
         does="Pay somebody who has a wallet.",

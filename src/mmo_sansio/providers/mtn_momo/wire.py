@@ -61,6 +61,7 @@ def parse_amount(document: Mapping[str, Any], default_currency: str) -> Money | 
     value = text_member(document, "amount")
     if value is None:
         return None
+
     try:
         return to_money(
             check_amount(parse_number(value)), text_member(document, "currency") or default_currency

@@ -130,10 +130,12 @@ class SandboxProvider:
             answer = yield request
         except ExchangeFailed as failure:
             return about.unanswered(failure)
+
         if answer.status != 202:
             return about.unreachable(
                 f"The sandbox operator answered {answer.status} to a submission."
             )
+
         return self._read_response(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
@@ -145,12 +147,15 @@ class SandboxProvider:
             answer = yield HttpRequest("GET", target)
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
+
         if answer.status == 404:
             return about.never_received()
+
         if answer.status != 200:
             return about.unreachable(
                 f"The sandbox operator answered {answer.status} to a question."
             )
+
         return self._read_response(about, answer)
 
     def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
@@ -167,6 +172,7 @@ class SandboxProvider:
                     for amount in amounts
                 ]
             )
+
         return BalanceReport()
 
     def ask_payee(self, msisdn: str, name: str, *, now: Moment | Instant) -> PayeeInquiry:
@@ -177,11 +183,13 @@ class SandboxProvider:
             document = parse_json(answer.body)
         except (ExchangeFailed, ValueError):
             return PayeeUnanswered(self.name, "The operator can't be reached.")
+
         unknown = wire.NATIVE_ERRORS[ErrorCode.USER_NOT_FOUND].code
         if answer.status == 404 and document.get("errorCode") == unknown:
             return PayeeUnknown(self.name)
         if answer.status != 200:
             return PayeeUnanswered(self.name, f"A question was answered {answer.status}.")
+
         return payee_named(self.name, document.get("name"), is_barred=document.get("barred"))
 
     @property
@@ -201,6 +209,7 @@ class SandboxProvider:
             answer = yield HttpRequest("POST", target, JSON_HEADERS, body)
         except ExchangeFailed as failure:
             return about.unanswered(failure)
+
         return self._read_reversal(about, answer, 202)
 
     def poll_reversal(
@@ -214,8 +223,10 @@ class SandboxProvider:
             )
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
+
         if answer.status == 404:
             return about.never_received()
+
         return self._read_reversal(about, answer, 200)
 
     def _read_reversal(
@@ -225,6 +236,7 @@ class SandboxProvider:
             return about.unreachable(
                 f"The sandbox operator answered {answer.status} about a reversal."
             )
+
         try:
             return self._to_reversal_report(about.reversal.id, parse_json(answer.body), Source.POLL)
         except ValueError as error:
@@ -241,6 +253,7 @@ class SandboxProvider:
             document = parse_json(request.body)
             if (reversal := wire.optional_member(document, "reversal", str)) is not None:
                 return self._to_reversal_report(reversal, document, Source.WEBHOOK)
+
             return self._to_report(
                 wire.required_member(document, "reference", str), document, Source.WEBHOOK
             )
@@ -259,13 +272,16 @@ class SandboxProvider:
             document = parse_json(response.body)
             if wire.required_member(document, "reference", str) != reference:
                 raise ValueError("it is about another payment")
+
             report = self._to_report(reference, document, Source.POLL)
         except ValueError as error:
             return about.unreachable(
                 f"The sandbox operator gave an answer that can't be read: {error}."
             )
+
         if isinstance(report, inputs.ProviderAccepted) and order.flow is Flow.QR:
             return evolve(report, qr=make_qr_code(self.qr_merchant, order))
+
         return report
 
     def _to_report(
@@ -309,6 +325,7 @@ class SandboxProvider:
         """Return the meaning of a reversal of the operator; raises ValueError when it has none."""
         if wire.required_member(document, "reversal", str) != reversal:
             raise ValueError("it is about another reversal")
+
         known_as = wire.optional_member(document, "providerReference", str)
         match wire.required_member(document, "status", str):
             case "pending":

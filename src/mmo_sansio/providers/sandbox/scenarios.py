@@ -182,6 +182,7 @@ def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
     Raises KeyError for a name that should have been rejected with the request."""
     if order.scenario is not None:
         return SCENARIOS_BY_NAME[order.scenario]
+
     amount = order.requested
     has_fraction = (
         amount.currency in WHOLE_UNIT_CURRENCIES
@@ -191,4 +192,5 @@ def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
         return SCENARIOS_BY_NAME["amount_out_of_range"]
     if order.type is Type.TAX:
         return SUCCESS
+
     return SCENARIOS_BY_DIGITS.get(order.party.msisdn[-3:], SUCCESS)

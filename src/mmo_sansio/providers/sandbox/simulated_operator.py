@@ -113,9 +113,11 @@ class SimulatedOperator:
         """Return its response to a submission, a reversal or a poll."""
         if request.method == "POST" and request.target == _PAYMENTS_TARGET:
             return self._accept_submission(request, now=now)
+
         if request.method == "GET" and request.target.startswith(_PAYMENTS_TARGET + b"/"):
             reference = request.target[len(_PAYMENTS_TARGET) + 1 :].decode("ascii", "replace")
             return self._answer_poll(reference, now=now)
+
         if request.method == "GET" and request.target == _BALANCES_TARGET:
             opening = {
                 currency: OPENING_BALANCE * 10 ** decimals_of(currency)
@@ -126,10 +128,12 @@ class SimulatedOperator:
                 for currency, units in opening.items()
             )
             return _json_response(200, {balance.currency: balance.text for balance in balances})
+
         if request.method == "GET" and request.target.startswith(_SUBSCRIBERS_TARGET):
             return _answer_subscriber(request.target[len(_SUBSCRIBERS_TARGET) :])
         if request.method == "POST" and request.target == _REVERSALS_TARGET:
             return self._accept_reversal(request, now=now)
+
         if request.method == "GET" and request.target.startswith(_REVERSALS_TARGET + b"/"):
             known = self._reversals.get(
                 request.target[len(_REVERSALS_TARGET) + 1 :].decode("ascii", "replace")
@@ -137,6 +141,7 @@ class SimulatedOperator:
             if known is None:
                 return HttpResponse(404)
             return _json_response(200, _reversal_document(known))
+
         return HttpResponse(404)
 
     def due_notifications(self, *, now: Instant) -> list[SandboxNotification]:
@@ -146,11 +151,13 @@ class SimulatedOperator:
             payment = self._payments.get(heappop(self._schedule)[1])
             if payment is None:
                 continue  # A stale entry of the heap: the payment has finished since.
+
             self._add_due_results(payment, now=now)
             result = payment.unacknowledged_result
             if result is not None and not payment.is_notifying:
                 payment.is_notifying = True
                 notifications.append(_make_notification(payment, result))
+
         return notifications
 
     def next_due(self) -> Instant | None:
@@ -233,10 +240,12 @@ class SimulatedOperator:
             )
         except ValueError as error:
             return _json_response(400, {"errorMessage": str(error)})
+
         payment = self._payments.get(reference)
         paid = None
         if payment is not None and payment.results:
             paid = payment.results[0].final
+
         others = [
             reversal
             for reversal in self._reversals.values()
@@ -249,6 +258,7 @@ class SimulatedOperator:
             or moved_back + asked.amount.minor > paid.minor
         ):
             asked = evolve(asked, failure=ErrorCode.TRANSACTION_DECLINED)
+
         self._record(asked)
         return _json_response(202, {**_reversal_document(asked), "status": "pending"})
 
@@ -299,6 +309,7 @@ class SimulatedOperator:
                 payment.is_notifying = False
                 if payment.is_finished:
                     self._forget_finished(entry.reference)
+
         if (at := payment.next_step_at) is not None:
             heappush(self._schedule, (at, entry.reference))
 
@@ -315,6 +326,7 @@ def _parse_submission(body: bytes, *, now: Instant) -> journal.SandboxSubmission
     scenario = wire.required_member(document, "scenario", str)
     if scenario not in SCENARIOS_BY_NAME:
         raise ValueError(f"there is no scenario {scenario}")
+
     names = [wire.optional_member(document, name, str) for name in ("firstName", "lastName")]
     return journal.SandboxSubmission(
         at=now,
@@ -373,6 +385,7 @@ def _payment_document(
                 "fee": wire.format_amount(result.fee),
                 "partyData": name and {"registeredName": name, "network": "Sandbox Mobile"},
             }
+
     return document
 
 
@@ -389,6 +402,7 @@ def _reversal_document(reversal: journal.SandboxReversal) -> dict[str, Any]:
             "errorCode": native.code,
             "errorMessage": native.message,
         }
+
     return document | {"status": "success", "amount": wire.format_amount(reversal.amount)}
 
 

@@ -115,6 +115,7 @@ class SimulatedAirtelWallets:
         number = members.pop("account", None)
         if not isinstance(number, str) or not number:
             raise ValueError("account must be a national number, collection or disbursement")
+
         known = self._wallets.get(number, SimulatedAirtelWallet(number))
         pin = _optional_text(members, "pin", known.pin)
         wallet = SimulatedAirtelWallet(
@@ -131,6 +132,7 @@ class SimulatedAirtelWallets:
         )
         if members.pop("currency", self.currency) != self.currency or members:
             raise ValueError(f"unknown members or another currency than {self.currency}")
+
         self._wallets[number] = wallet
 
     def find(self, number: str) -> SimulatedAirtelWallet | None:
@@ -148,6 +150,7 @@ class SimulatedAirtelWallets:
             ending = CODE_PREFIXES[payment.kind] + suffix
             if payment.has_short_code:
                 ending = SHORT_CODES.get(suffix, SHORT_REFUSED)
+
         payment.result = ending
         payment.message = payment.scripted_message or "set by the simulator"
         if payment.is_paid:
@@ -164,6 +167,7 @@ class SimulatedAirtelWallets:
             return REFUSED
         if merchant.balance_minor < payment.amount.minor:
             return LACKS_FUNDS
+
         payment.is_refunded = True
         merchant.balance_minor -= payment.amount.minor
         self._wallets[payment.number].balance_minor += payment.amount.minor
@@ -189,16 +193,21 @@ class SimulatedAirtelWallets:
                 return "02"
             if wallet.balance_minor >= minor:
                 return SUCCESS
+
             return LACKS_FUNDS
+
         if wallet.is_barred:
             return "09"
+
         if (
             wallet.balance_max_minor is not None
             and wallet.balance_minor + minor > wallet.balance_max_minor
         ):
             return "03"
+
         if self._wallets[DISBURSEMENT].balance_minor >= minor:
             return SUCCESS
+
         return LACKS_FUNDS
 
     def _parse_minor(self, members: dict[str, Any], name: str, default: int | None) -> int | None:

@@ -106,6 +106,7 @@ class AirtelSimulator:
         found = match_route(ROUTES, request.method, path)
         if found is None:
             return AirtelRequestRejected("ROUTER005", "No such resource", 404).response
+
         route, segments = found
         call = SimulatedCall(
             request, path, segments, self.faults.take_matching(route.operation), now
@@ -179,13 +180,16 @@ class AirtelSimulator:
         texts = _take(wallet, "callback_url", "callback_key")
         if not all(value is None or isinstance(value, str) for value in texts.values()):
             raise ValueError("callback_url and callback_key must be text or null")
+
         switches = _take(wallet, "has_short_codes", "names_codes", "failed_enquiries_succeed")
         for name, value in switches.items():
             if not isinstance(value, bool):
                 raise ValueError(f"{name} must be true or false")
+
         status = _take(wallet, "ambiguous_status")
         if status and status["ambiguous_status"] not in ("TA", "TF"):
             raise ValueError("ambiguous_status must be TA or TF")
+
         self.market = evolve(self.market, **texts, **switches, **status)
 
     def _issue_token(self, call: SimulatedCall) -> HttpResponse:
@@ -199,6 +203,7 @@ class AirtelSimulator:
             return json_response(400, {"error": "unsupported_grant_type"})
         if document != expected:
             return json_response(401, {"error": "invalid_client"})
+
         self._sequence += 1
         secret = self.market.client_secret.encode()
         token = hmac.digest(secret, f"token {self._sequence}".encode(), hashlib.sha256).hex()
@@ -239,11 +244,13 @@ class AirtelSimulator:
         check_reference(document)
         for part in (subscriber, transaction):
             check_country_and_currency(part, self.market)
+
         payment = self._accept_payment(COLLECTION, transaction, subscriber, call)
         span = find_fault(EndAfter, call.faults)
         delay = PROMPT_ANSWER_DELAY if span is None else span.span
         if delay is not None:
             self._pending_results.schedule(payment, at=later(call.now, delay))
+
         data = {"transaction": {"id": payment.id, "status": "SUCCESS"}}
         return operator_response(data, "DP00800001006", "SUCCESS")
 
@@ -262,6 +269,7 @@ class AirtelSimulator:
             self._complete(payment, at=call.now)
         elif span.span is not None:
             self._pending_results.schedule(payment, at=later(call.now, span.span))
+
         return payment_response(payment)
 
     def _enquire(self, kind: str, call: SimulatedCall) -> HttpResponse:
@@ -289,14 +297,17 @@ class AirtelSimulator:
             raise AirtelRequestRejected(
                 CODE_PREFIXES[COLLECTION] + NOT_FOUND, "Transaction Not Found"
             )
+
         ending, limit = find_fault(EndWith, call.faults), self.market.refundable_for
         if ending is not None:
             return refund_response(payment, ending.code)
+
         is_old = limit is not None and call.now - (payment.ended_at or call.now) > limit
         if is_old:
             suffix = REFUSED
         else:
             suffix = self.wallets.refund(payment)
+
         return refund_response(payment, CODE_PREFIXES[COLLECTION] + suffix)
 
     def _user(self, call: SimulatedCall) -> HttpResponse:
@@ -327,11 +338,13 @@ class AirtelSimulator:
         if (kind, id) in self._payments:
             code = "ESB000041" if kind == COLLECTION else "DP00900001017"
             raise AirtelRequestRejected(code, "External transaction id already exists")
+
         number = parse_national_number(party, self.market.country)
         if self.wallets.find(number) is None:
             if kind == COLLECTION:
                 raise AirtelRequestRejected("DP00800001005", "Msisdn Not Found")
             raise AirtelRequestRejected("DP00900001012", "Invalid Mobile Number")
+
         asked = parse_amount(transaction, kind, self.market)
         self._sequence += 1
         end, calls = find_fault(EndWith, call.faults), find_fault(CallBack, call.faults)

@@ -110,12 +110,15 @@ def parse_document(request: HttpRequest) -> Mapping[str, Any]:
     media_type = (request.value(b"content-type") or b"").partition(b";")[0].strip().lower()
     if media_type != b"application/json":
         raise AirtelRequestRejected("ROUTER003", "Content-Type must be application/json", 415)
+
     try:
         document = json.loads(request.body, parse_float=parse_number, parse_int=parse_number)
     except (ValueError, RecursionError):
         raise AirtelRequestRejected("ROUTER003", "The body is no JSON") from None
+
     if not isinstance(document, dict):
         raise AirtelRequestRejected("ROUTER003", "The body is no JSON object")
+
     return document
 
 
@@ -159,9 +162,11 @@ def parse_national_number(party: Mapping[str, Any], country: str) -> str:
         plain = number.removeprefix("0")
     else:
         plain = number
+
     is_number = _NATIONAL_NUMBER_PATTERN.fullmatch(plain) is not None
     if not is_number or not is_msisdn_of(country, DIALLING_CODES.get(country, "") + number):
         raise AirtelRequestRejected("ESB000033", "Invalid MSISDN length")
+
     return number
 
 
@@ -174,12 +179,15 @@ def parse_amount(transaction: Mapping[str, Any], kind: str, market: SimulatedAir
     # What Airtel answers to an exponent is not known; that it is refused is assumed.
     if "e" in str(value).lower():
         raise AirtelRequestRejected("ROUTER003", "transaction.amount must be a plain number")
+
     try:
         amount = to_money(parse_number(value) if isinstance(value, str) else value, market.currency)
     except AmountError:
         amount = Money(0, market.currency)
+
     if amount.minor <= 0:
         raise AirtelRequestRejected(f"{CODE_PREFIXES[kind]}04", "Invalid Amount")
+
     return amount
 
 
@@ -217,6 +225,7 @@ def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> Non
     encrypted = document.get("pin", document.get("pinstring"))
     if not isinstance(encrypted, str):
         raise AirtelRequestRejected("ROUTER114", "The PIN is missing")
+
     decrypted = (
         _rsa_decrypt(encrypted.encode(), market, padding) for padding in market.pin_paddings
     )

@@ -82,9 +82,11 @@ def build_callback(
     }
     if names_code:
         transaction["code"] = payment.result or ""
+
     document: dict[str, Any] = {"transaction": transaction}
     if key is not None:
         text = json.dumps(transaction, separators=(",", ":"), ensure_ascii=False)
         document["hash"] = callback_hash(key, text.encode())
+
     body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     return HttpRequest("POST", url.encode(), JSON_HEADERS, body)

@@ -139,20 +139,25 @@ class SimulatedMpesaAccounts:
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
             raise ValueError("account must be a number of 12 digits or a shortcode")
+
         account = self.accounts.get(id) or SimulatedMpesaAccount(id)
         if "balance" in members:
             account.balance_minor = _parse_minor(members.pop("balance"))
+
         for charge in ("fee", "excise"):
             if charge in members:
                 setattr(account, f"{charge}_minor", _parse_minor(members.pop(charge)))
+
         if members.get("operator_state", account.operator_state) not in OPERATOR_STATE_CODES:
             raise ValueError(f"operator_state must be one of: {', '.join(OPERATOR_STATE_CODES)}")
         if members.get("c2b_version") not in (None, 1, 2):
             raise ValueError("c2b_version must be 1, 2 or null")
+
         for name, value in members.items():
             if name not in _SETTABLE_FIELDS:
                 raise ValueError(f"{name} is no member of an account")
             setattr(account, name, value)
+
         self.accounts[id] = account
 
     def transfer(self, payment: SimulatedMpesaPayment) -> None:
@@ -184,6 +189,7 @@ class SimulatedMpesaAccounts:
             return "2040"
         if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR:
             return "8"
+
         return None
 
     def reversal_error_code(
@@ -200,14 +206,17 @@ class SimulatedMpesaAccounts:
             return "R000002"
         if original.is_reversed:
             return "R000001"
+
         receiver = self.accounts[payment.payer]
         ends_at = None
         if receiver.reversible_for_s is not None:
             ends_at = (original.ended_at or 0) + receiver.reversible_for_s * SECOND
+
         if ends_at is not None and payment.accepted_at > ends_at:
             return "R000002"
         if receiver.balance_minor < payment.amount_minor:
             return "1"
+
         return None
 
     def find_payment(
@@ -221,6 +230,7 @@ class SimulatedMpesaAccounts:
                 or (receipt and payment.receipt == receipt)
             ):
                 return payment
+
         return None
 
     def find_received(self, shortcode: str, *, since: Instant) -> Sequence[SimulatedMpesaPayment]:

@@ -87,11 +87,13 @@ class MpesaSimulator:
             return HttpResponse(
                 200, ((b"content-type", b"application/x-pem-file"),), self.certificate.encode()
             )
+
         endpoint = ENDPOINTS.get(path)
         if endpoint is None:
             return self._reject(MpesaRequestRejected(404, "404.001.01", "Resource not found"))
         if request.method != endpoint.method:
             return self._reject(MpesaRequestRejected(405, "405.001", "Method Not Allowed"))
+
         met = self.faults.take_matching(endpoint.operation)
         return respond_with_faults(
             met, lambda: self._handle_operation(endpoint, request, query, met, now)
@@ -113,10 +115,12 @@ class MpesaSimulator:
         asked = self._pending_validations.pop(request, None)
         if asked is None:
             return
+
         payment, met = asked
         verdict, payment.third_party_id = responses.parse_verdict(response)
         if verdict is None:
             verdict = self._accounts.accounts[payment.payee].response_type == "Completed"
+
         if verdict:
             self._complete_deposit(payment, met, now)
         else:
@@ -161,25 +165,31 @@ class MpesaSimulator:
     ) -> HttpResponse:
         if endpoint.operation == "token":
             return self._issue_token(request, query, now)
+
         self._check_headers(request, now)
         try:
             document = parse_json_object(request.body)
         except ValueError:
             raise MpesaRequestRejected(400, "400.002.05", "Invalid Request Payload") from None
+
         form = check_form(endpoint.form, document)
         if endpoint.version:
             check_product(self._accounts, form["ShortCode"], endpoint.version)
+
         if endpoint.operation in INITIATED_HANDLERS:
             return INITIATED_HANDLERS[endpoint.operation](self.initiated, form, faults, now)
+
         return _OPERATION_HANDLERS[endpoint.operation](self, form, faults, now)
 
     def _issue_token(self, request: HttpRequest, query: str, now: Instant) -> HttpResponse:
         check_grant_type(query)
         if not has_scheme(request, b"basic"):
             raise MpesaRequestRejected(400, "400.008.01", "Invalid Authentication passed")
+
         pair = b64encode(f"{self.consumer_key}:{self.consumer_secret}".encode())
         if not hmac.compare_digest(credentials(request), pair):
             return HttpResponse(400)
+
         self._token = (
             f"simulated{self._schedule.next_number():019d}",
             later(now, Span(TOKEN_LIFETIME_S * SECOND)),
@@ -206,10 +216,12 @@ class MpesaSimulator:
         )
         if person is None or payer is None:
             raise invalid_field("PhoneNumber" if person is None else "PartyA")
+
         pushes = [payment for payment in self._accounts.payments if payment.kind == "stk_push"]
         if any(push.payer == payer.id and push.result is None for push in pushes):
             message = "Unable to lock subscriber, a transaction is already in process for the"
             raise MpesaRequestRejected(500, "500.001.1001", f"{message} current subscriber")
+
         payment = self._schedule.accept_payment(
             "stk_push", form, payer.id, form["PartyB"], "CallBackURL", faults, now
         )
@@ -236,6 +248,7 @@ class MpesaSimulator:
             raise MpesaRequestRejected(500, "500.001.1001", "The transaction does not Exist")
         if payment.result is None:
             raise MpesaRequestRejected(500, "500.001.1001", "The transaction is being processed")
+
         shortcode = self._accounts.accounts[form["BusinessShortCode"]]
         document = responses.stk_query_response(payment, words_differ=shortcode.words_differ)
         return json_response(200, document)
@@ -247,6 +260,7 @@ class MpesaSimulator:
             picture = draw_qr_code(form)
         except QrError:
             raise invalid_field("RefNo") from None
+
         document = {
             "ResponseCode": "00",
             "RequestID": f"simulated-{self._schedule.next_number()}",
@@ -261,6 +275,7 @@ class MpesaSimulator:
         account = self._accounts.accounts.get(form["ShortCode"])
         if account is None:
             raise invalid_field("ShortCode")
+
         account.confirmation_url = form["ConfirmationURL"]
         account.validation_url = form["ValidationURL"]
         account.response_type = form["ResponseType"]
@@ -274,6 +289,7 @@ class MpesaSimulator:
         account = self._accounts.accounts.get(form["ShortCode"])
         if account is None:
             raise invalid_field("ShortCode")
+
         document = {
             "ResponseRefID": f"simulated-{self._schedule.next_number()}",
             "ResponseStatus": "1001" if account.can_pull else "1000",
@@ -302,6 +318,7 @@ class MpesaSimulator:
         payee, payer = accounts.get(form["ShortCode"]), accounts.get(form["Msisdn"])
         if payee is None or payer is None:
             raise invalid_field("ShortCode" if payee is None else "Msisdn")
+
         payment = self._schedule.accept_payment("c2b", form, payer.id, payee.id, "", faults, now)
         payment.reference = form.get("BillRefNumber", "")
         payment.is_for_goods = "Goods" in form["CommandID"]

@@ -219,7 +219,9 @@ def check_form(name_of_form: str, document: Mapping[str, Any]) -> dict[str, str]
             continue
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise invalid_field(name)
+
         taken[name] = str(value)
         if not is_good(taken[name]):
             raise invalid_field(name)
+
     return taken

@@ -52,6 +52,7 @@ class InitiatedRequests:
         own = form.get("OriginatorConversationID")
         if own in self._used_originator_ids:
             raise MpesaRequestRejected(500, "500.002.1001", "Duplicate OriginatorConversationID.")
+
         payer = find_organisation(self._accounts, form)
         payment = self.schedule.accept_payment(
             "b2c", form, payer.id, form["PartyB"], "ResultURL", faults, now
@@ -60,6 +61,7 @@ class InitiatedRequests:
             self._used_originator_ids.add(own)
             if self.keeps_originator_id:
                 payment.originator_id = own
+
         payment.reference = own or payment.originator_id
         refusal = self._find_refusal(payer, form["InitiatorName"], form, "b2c")
         return self._accept(
@@ -71,9 +73,11 @@ class InitiatedRequests:
         payer = find_organisation(self._accounts, form)
         if form["CommandID"] == "BusinessPayBill" and "AccountReference" not in form:
             raise invalid_field("AccountReference")
+
         payee = self._accounts.accounts.get(form["PartyB"])
         if payee is None or payee.id == payer.id:
             raise invalid_field("PartyB")
+
         payment = self.schedule.accept_payment(
             "b2b", form, payer.id, payee.id, "ResultURL", faults, now
         )
@@ -127,6 +131,7 @@ class InitiatedRequests:
                 found is not None and not receipt and found.polled_code and found.result is not None
             ):
                 found = evolve(found, result=found.polled_code)
+
             return result_bodies.status_callback(
                 found, self._accounts, code, ids, form.get("Occasion", "")
             )
@@ -181,6 +186,7 @@ class InitiatedRequests:
 
         for after in callback_delays(faults):
             self.schedule.schedule(later(later(now, ANSWER_DELAY), after), answer)
+
         return json_response(200, responses.accepted_response(*ids))
 
     def _debit_check(

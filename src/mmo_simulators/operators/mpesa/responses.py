@@ -61,8 +61,10 @@ def stk_query_response(
         words = describe_result(payment.polled_code)
     else:
         words = payment.message
+
     if words_differ:
         words = QUERY_DESCRIPTIONS.get(code, words)
+
     return {
         "ResponseCode": "0",
         "ResponseDescription": "The service request has been accepted successfully",
@@ -91,6 +93,7 @@ def stk_push_error_code(
         return "2001"
     if payer.balance_minor < payment.amount_minor:
         return "1"
+
     return None
 
 
@@ -168,6 +171,7 @@ def pull_response(
             "ResponseMessage": "No transactions",
             "Response": "[[]]",
         }
+
     return {
         "ResponseRefID": id,
         "ResponseCode": "1000",

@@ -68,6 +68,7 @@ def result_callback(
     """Return the callback with the result of a payment."""
     if payment.kind == "stk_push":
         return _stk_result_callback(payment)
+
     is_queue_timeout = payment.result == "queue_timeout"
     code = to_json_code("1" if is_queue_timeout else payment.result)
     between = payment.kind in _BETWEEN_ORGANISATIONS
@@ -93,6 +94,7 @@ def result_callback(
         document["ResultParameters"] = {
             "ResultParameter": {"Key": "BOCompletedTime", "Value": moment}
         }
+
     return {"Result": document}
 
 
@@ -106,13 +108,16 @@ def status_callback(
     """Return the callback with the state of a queried payment; `code` replaces the result."""
     if payment is None and code is None:
         code = "SFC_IC0003"
+
     if occasion:
         item = {"Key": "Occasion", "Value": occasion}
     else:
         item = {"Key": "Occasion"}
+
     document = _query_result(ids, code, item)
     if payment is not None and code is None:
         document["ResultParameters"] = {"ResultParameter": _status_parameters(payment, accounts)}
+
     return {"Result": document}
 
 
@@ -134,6 +139,7 @@ def balance_callback(
                 {"Key": "BOCompletedTime", "Value": timestamp(now)},
             ]
         }
+
     return {"Result": document}
 
 
@@ -220,6 +226,7 @@ def _status_parameters(
         ended = ""
     else:
         ended = timestamp(payment.ended_at)
+
     return [
         {"Key": "DebitPartyName", "Value": _party_name(payment.payer, accounts)},
         {"Key": "CreditPartyName", "Value": _party_name(payment.payee, accounts)},
@@ -310,4 +317,5 @@ def _stk_result_callback(payment: SimulatedMpesaPayment) -> dict[str, Any]:
                 {"Name": "PhoneNumber", "Value": int(payment.prompted)},
             ]
         }
+
     return {"Body": {"stkCallback": document}}

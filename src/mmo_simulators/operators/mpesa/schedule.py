@@ -65,6 +65,7 @@ class MpesaSchedule:
             own = f"ws_CO_{number:09d}"
         else:
             own = f"AG_{number:09d}"
+
         payment = SimulatedMpesaPayment(
             kind,
             "",
@@ -108,9 +109,11 @@ class MpesaSchedule:
             else:
                 payment.result = code
                 payment.message = (ending and ending.message) or describe_result(code)
+
             url = payment.result_url
             if code == QUEUE_TIMEOUT and payment.queue_timeout_url:
                 url = payment.queue_timeout_url
+
             document = result_callback(payment, self.accounts)
             self.schedule_callback(
                 payment, callback_request(url, document), payment.callback_delays, then

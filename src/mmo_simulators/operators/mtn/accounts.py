@@ -114,11 +114,13 @@ class SimulatedMtnAccounts:
             ending = scripted.code
         else:
             ending = OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
+
         refunded = self._refunded_payment(document)
         if kind.party:
             party = kind.test_value(document)
         else:
             party = refunded.party if refunded else ""
+
         payment = self._payments[reference_id] = SimulatedMtnPayment(
             kind,
             reference_id,
@@ -134,6 +136,7 @@ class SimulatedMtnAccounts:
             after = span.span
         else:
             after = self._result_delay(ending)
+
         if after is not None:
             self._pending_results.schedule(payment, at=later(now, after))
 
@@ -143,6 +146,7 @@ class SimulatedMtnAccounts:
             payment.result, payment.ended_at = self._transfer(payment, now=at), at
             if payment.result == SUCCESSFUL and payment.kind.has_receipt:
                 payment.receipt = str(1_000_000_000 + int(payment.reference_id[:8], 16))
+
             if payment.callback_url is not None:
                 body = json_response(200, self.payment_document(payment)).body
                 target = payment.callback_url.encode()
@@ -171,16 +175,19 @@ class SimulatedMtnAccounts:
             document[payment.kind.party] = payment.document[payment.kind.party]
         elif payment.party:
             document["payee"] = {"partyIdType": "MSISDN", "partyId": payment.party}
+
         document["amount"] = format_plain(payment.amount)
         if payment.result is None:
             is_created = self.numbers_as_seen and payment.outcome == DELAYED
             return {**document, "status": "CREATED" if is_created else "PENDING"}
+
         if payment.result == SUCCESSFUL:
             if payment.receipt:
                 receipt = {"financialTransactionId": payment.receipt}
             else:
                 receipt = {}
             return {**receipt, **document, "status": SUCCESSFUL}
+
         message = payment.message or payment.result.replace("_", " ").capitalize()
         as_object = {"code": payment.result, "message": message}
         reason = as_object if self.has_reason_objects else payment.result
@@ -218,29 +225,35 @@ class SimulatedMtnAccounts:
             return "EXPIRED"
         if payment.outcome not in (SUCCESSFUL, ONGOING):
             return payment.outcome
+
         is_payin, refunded = payment.kind.is_payin, self._refunded_payment(payment.document)
         if payment.kind.party is None:
             if refunded is None:
                 return "TRANSACTION_NOT_FOUND"
             if refunded.refunded_minor + payment.amount.minor > refunded.amount.minor:
                 return "NOT_ALLOWED"
+
             if (
                 self.refundable_for is not None
                 and now - (refunded.ended_at or now) > self.refundable_for
             ):
                 return "NOT_ALLOWED"
+
         if self.balance(payment.party) is None:
             if is_payin:
                 return "PAYER_NOT_FOUND"
             return "PAYEE_NOT_FOUND"
+
         ours = payment.kind.product
         debited, credited = (payment.party, ours) if is_payin else (ours, payment.party)
         if self._balances[debited].minor < payment.amount.minor:
             return "NOT_ENOUGH_FUNDS"
+
         self._add_to_balance(debited, -payment.amount.minor)
         self._add_to_balance(credited, payment.amount.minor)
         if refunded is not None:
             refunded.refunded_minor += payment.amount.minor
+
         return SUCCESSFUL
 
     def _refunded_payment(self, document: Mapping[str, Any]) -> SimulatedMtnPayment | None:
@@ -254,6 +267,7 @@ class SimulatedMtnAccounts:
         )
         if is_paid:
             return payment
+
         return None
 
     def _add_to_balance(self, account: str, minor: int) -> None:

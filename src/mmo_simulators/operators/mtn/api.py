@@ -112,6 +112,7 @@ class MtnSimulator:
             return respond_with_faults(
                 self.faults.take_matching("account"), lambda: _no_such_route().response
             )
+
         route, segments = found
         call = SimulatedCall(
             request, path, segments, self.faults.take_matching(route.operation), now
@@ -140,11 +141,14 @@ class MtnSimulator:
             if simulated.get("account") == "numbers":
                 if not isinstance(simulated.get("as_seen"), bool):
                     raise ValueError("as_seen must be true or false")
+
                 self.accounts.numbers_as_seen = simulated["as_seen"]
                 continue
+
             account, balance = simulated.get("account"), simulated.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
                 raise ValueError("account and balance must be text")
+
             self.accounts.open_account(account, balance)
 
     def snapshot(self) -> Mapping[str, Any]:
@@ -188,6 +192,7 @@ class MtnSimulator:
         known = self._users.get(user)
         if known is None or known.key is None or not _is_equal_constant_time(known.key, key):
             raise RequestRejected(json_response(500, {"error": "login_failed"}))
+
         if (
             self.requires_token_environment
             and get_header(call.request, "X-Target-Environment") != self.market
@@ -195,6 +200,7 @@ class MtnSimulator:
             raise RequestRejected(
                 json_response(400, {"error": "Invalid or missing X-Target-Environment header"})
             )
+
         token = self._generate_secret("token", f"{user} {product}")
         self._tokens[token] = (product, user, later(call.now, self.token_lifetime))
         document = {
@@ -211,6 +217,7 @@ class MtnSimulator:
         document, amount = parse_submission(call.request, kind, self.accounts.currency)
         if self.accounts.find_payment(reference_id) is not None:
             raise _duplicate_reference()
+
         ending = OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), "")
         if (
             self.rejects_immediately
@@ -220,6 +227,7 @@ class MtnSimulator:
             raise rejection(
                 IMMEDIATE_REJECTION_STATUSES[ending], ending, ending.replace("_", " ").capitalize()
             )
+
         self.accounts.accept_submission(
             kind, reference_id, document, amount, callback_url, call.faults, now=call.now
         )
@@ -268,11 +276,13 @@ class MtnSimulator:
         )
         if its_product != product or call.now >= expires_at:
             raise unauthorized("invalid or expired access token")
+
         environment = get_header(call.request, "X-Target-Environment")
         if not environment:
             raise invalid_request("X-Target-Environment is missing")
         if environment != self.market:
             raise rejection(500, "NOT_ALLOWED_TARGET_ENVIRONMENT", "Access to target is forbidden.")
+
         return user
 
     def _account_holder_active(self, call: SimulatedCall) -> HttpResponse:

@@ -82,15 +82,18 @@ def parse_callback_url(request: HttpRequest, registered: str | None) -> str | No
     value = get_header(request, "X-Callback-Url")
     if value is None:
         return None
+
     try:
         parts = urlsplit(value)
         host = parts.hostname
     except ValueError:
         host = None
+
     if not host or parts.scheme not in ("http", "https"):
         raise invalid_request("X-Callback-Url must be left out or absolute")
     if registered and host != registered_host(registered):
         raise rejection(500, "INVALID_CALLBACK_URL_HOST", "the callback's host is not registered")
+
     return value
 
 
@@ -105,23 +108,29 @@ def parse_submission(
     """Return the body of a submission and its amount. Raises RequestRejected."""
     if (get_header(request, "Content-Type") or "").partition(";")[0].strip() != "application/json":
         raise invalid_request("Content-Type must be application/json")
+
     try:
         document = parse_json_object(request.body)
     except ValueError:
         raise invalid_request("the body must be a JSON object") from None
+
     texts = ("amount", "currency", "externalId", "payerMessage", "payeeNote")
     for name in texts if kind.party else (*texts, kind.target_member):
         if not isinstance(document.get(name), str):
             raise invalid_request(f"{name} must be a string")
+
     for name in ("payerMessage", "payeeNote"):
         _check_message(document[name], name)
+
     if kind.party:
         _check_party(document.get(kind.party), kind.party)
+
     if document["currency"] != currency:
         raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
     # What MTN answers to an exponent is not known; that it is refused is assumed.
     if not re.fullmatch(r"[0-9.]+", document["amount"], re.ASCII):
         raise invalid_request("amount must be digits, with a point before the decimals")
+
     try:
         return document, to_money(check_amount(parse_number(document["amount"])), currency)
     except ValueError as error:

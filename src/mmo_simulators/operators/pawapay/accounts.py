@@ -166,12 +166,14 @@ class SimulatedPawapayAccounts:
         calls = find_fault(CallBack, faults)
         if scripted is not None:
             payment.ending, payment.message = scripted.code, scripted.message
+
         payment.polled_code = polled.code if polled else None
         payment.callback_delays = calls.after if calls else payment.callback_delays
         if span:
             payment.takes = span.span
         else:
             payment.takes = None if payment.ending == STUCK else self.approval_delay
+
         self.payments[payment.operation, payment.id] = payment
         self._process([*self._enqueued, payment], now=now)
 
@@ -182,9 +184,11 @@ class SimulatedPawapayAccounts:
         for at, payment in self._pending_results.take_due(now=now):
             if at != payment.ends_at:
                 continue  # Its payer has said something before the page had ended.
+
             payment.result = self._transfer(payment)
             if payment.result == COMPLETED:
                 payment.receipt = str(int(payment.id[:8], 16) + 1_000_000_000)
+
             for delay in payment.callback_delays:
                 self._pending_callbacks.schedule((payment, 0), at=later(at, delay))
 
@@ -192,11 +196,13 @@ class SimulatedPawapayAccounts:
         """Record what the payer says at the page, once."""
         if payment.page_at(now) is None:
             return
+
         payment.is_approved = is_approved
         if is_approved:
             takes = payment.takes
         else:
             takes = Span(0)
+
         if takes is None:
             payment.ends_at = None
         else:
@@ -262,16 +268,19 @@ class SimulatedPawapayAccounts:
             return NOT_APPROVED
         if payment.ending not in (COMPLETED, STUCK):
             return payment.ending
+
         if not self.has_funds_for(payment):
             is_deposit = payment.operation is OperationType.DEPOSIT
             if is_deposit:
                 return "INSUFFICIENT_BALANCE"
             return "PAWAPAY_WALLET_OUT_OF_FUNDS"
+
         currency, minor = payment.amount.currency, payment.amount.minor
         for holder, change in zip(payment.debited_and_credited, (-minor, minor), strict=True):
             self._balances[f"{holder}/{currency}"] = Money(
                 self.balance(holder, currency).minor + change, currency
             )
+
         return COMPLETED
 
 
@@ -295,15 +304,18 @@ def payment_document(payment: SimulatedPawapayPayment, result: str | None) -> di
     }
     if "customerMessage" in payment.document:
         document["customerMessage"] = payment.document["customerMessage"]
+
     if result == COMPLETED:
         document["providerTransactionId"] = payment.receipt
     elif result is not None:
         words = payment.message or f"{result.replace('_', ' ').capitalize()}."
         document["failureReason"] = {"failureCode": result, "failureMessage": words}
+
     if "metadata" in payment.document:
         fields = [
             entry.items() - {("isPII", True), ("isPII", False)}
             for entry in payment.document["metadata"]
         ]
         document["metadata"] = dict(field for entry in fields for field in entry)
+
     return document

@@ -106,11 +106,13 @@ class PawapaySimulator:
         path, _ = path_and_query(request)
         if path.startswith(PAGE_PATH):
             return self._page(request, path.removeprefix(PAGE_PATH), now=now)
+
         found = match_route(ROUTES, request.method, path)
         if found is None:
             return respond_with_faults(
                 self.faults.take_matching("account"), lambda: json_response(404, {})
             )
+
         route, segments = found
         call = SimulatedCall(
             request, path, segments, self.faults.take_matching(route.operation), now
@@ -165,11 +167,14 @@ class PawapaySimulator:
     ) -> None:
         if not isinstance(callback_url, str | None) or not isinstance(request_key, str | None):
             raise ValueError("callback_url and request_key must be text or null")
+
         key = None
         if request_key is not None:
             key = load_pem_public_key(request_key.encode())
+
         if not isinstance(key, ec.EllipticCurvePublicKey | None):
             raise ValueError("request_key must be a public key of the curve P-256, in PEM")
+
         self.callback_url, self.signs_callbacks, self.request_key = (
             callback_url,
             bool(signs_callbacks),
@@ -191,14 +196,17 @@ class PawapaySimulator:
         payment = self.accounts.payments.get((OperationType.DEPOSIT, id))
         if payment is None or payment.page_url is None:
             return HttpResponse(404, HTML, b"<p>There is no such payment.")
+
         if request.method != "POST":
             is_open = payment.page_at(now) is not None
             return HttpResponse(200, HTML, approval_page(payment, is_open=is_open))
+
         is_approved = request.body == b"decision=approve"
         self.accounts.approve(payment, is_approved, now=now)
         back = payment.document.get("successfulUrl" if is_approved else "failedUrl")
         if back is None:
             return HttpResponse(200, HTML, b"<p>You can close this page.")
+
         return HttpResponse(303, ((b"location", back.encode()),))
 
     def _respond(self, handler: PawapayHandler, call: SimulatedCall) -> HttpResponse:
@@ -218,11 +226,13 @@ class PawapaySimulator:
                 raise Rejected(
                     "HTTP_SIGNATURE_ERROR", f"The request could not be verified: {error}."
                 ) from None
+
         document = parse_submission(call.request, operation)
         id = document[operation.id_member].lower()
         known = self.accounts.payments.get((operation, id))
         if known is not None:
             return _initiation(known, "DUPLICATE_IGNORED")
+
         refunded = None
         if operation is OperationType.REFUND:
             refunded, amount = self._find_refunded(document)
@@ -230,8 +240,10 @@ class PawapaySimulator:
         else:
             country, provider, msisdn = parse_party(document, operation)
             amount = parse_amount(document, country, provider, operation)
+
         if operation is OperationType.DEPOSIT:
             check_code(document, provider)
+
         ending = provider.test_outcomes(operation).get(msisdn, COMPLETED)
         payment = SimulatedPawapayPayment(
             operation,
@@ -255,8 +267,10 @@ class PawapaySimulator:
         ):  # Only money out can wait for a provider.
             words = f"The provider '{provider.code}' is currently not able to process payments."
             raise Rejected("PROVIDER_TEMPORARILY_UNAVAILABLE", words)
+
         if not is_deposit and not self.accounts.has_funds_for(payment):
             raise Rejected("PAWAPAY_WALLET_OUT_OF_FUNDS", "The wallet does not have enough funds.")
+
         self.accounts.accept(payment, call.faults, now=call.now)
         return _initiation(payment, "ACCEPTED")
 
@@ -268,11 +282,13 @@ class PawapaySimulator:
             raise Rejected("NOT_FOUND", "The deposit was not found.")
         if deposit.result != COMPLETED:
             raise Rejected("INVALID_STATE", "Only a completed deposit can be refunded.")
+
         refunds = list(self.accounts.refunds_of(deposit))
         if any(refund.result is None for refund in refunds):
             raise Rejected(
                 "REFUND_IN_PROGRESS", "Another refund of this deposit is being processed."
             )
+
         left = Money(
             deposit.amount.minor - sum(refund.amount.minor for refund in refunds),
             deposit.amount.currency,
@@ -281,18 +297,21 @@ class PawapaySimulator:
             raise Rejected("DEPOSIT_ALREADY_REFUNDED", "The deposit has been refunded.")
         if "amount" not in document:
             return deposit, left
+
         members = {"currency": left.currency, **document}
         amount = parse_amount(members, deposit.country, deposit.provider, OperationType.REFUND)
         if amount.currency != left.currency:
             raise Rejected("INVALID_CURRENCY", f"The deposit is in {left.currency}.")
         if amount.minor > left.minor:
             raise Rejected("AMOUNT_TOO_LARGE", f"{left} of the deposit can be refunded.")
+
         return deposit, amount
 
     def _status(self, operation: OperationType, call: SimulatedCall) -> HttpResponse:
         payment = self.accounts.payments.get((operation, call.segments["id"].lower()))
         if payment is None:
             return json_response(200, {"status": "NOT_FOUND"})
+
         document = payment_document(payment, payment.polled_code or payment.result)
         own = {
             name: payment.document[name]
@@ -301,6 +320,7 @@ class PawapaySimulator:
         }
         if (page_url := payment.page_at(call.now)) is not None and document["status"] == PROCESSING:
             document |= {"nextStep": "REDIRECT_TO_AUTH_URL", "authorizationUrl": page_url}
+
         return json_response(200, {"status": "FOUND", "data": {**document, **own}})
 
     def _active_configuration(self, call: SimulatedCall) -> HttpResponse:
@@ -423,6 +443,7 @@ def _authorisation(provider: SimulatedProvider) -> dict[str, Any]:
     told: dict[str, Any] = {"authType": provider.authorisation}
     if provider.authorisation is Authorisation.PROVIDER_AUTH:
         told["pinPrompt"] = "AUTOMATIC"
+
     if provider.authorisation is Authorisation.PREAUTH:
         steps = {
             language: [{"text": text, "template": text, "variables": {}} for text in texts]
@@ -430,6 +451,7 @@ def _authorisation(provider: SimulatedProvider) -> dict[str, Any]:
         }
         channel = {"type": "USSD", "displayName": {"en": "USSD"}, "instructions": steps}
         told["authTokenInstructions"] = {"channels": [channel]}
+
     return told
 
 
@@ -439,12 +461,15 @@ def _submitted_id(request: HttpRequest) -> dict[str, str]:
     operation = _OPERATIONS.get(path_and_query(request)[0])
     if operation is None or request.method != "POST":
         return {}
+
     try:
         id = parse_json_object(request.body).get(operation.id_member)
     except ValueError:
         id = None
+
     if id is None:
         return {"status": "REJECTED"}
+
     return {operation.id_member: str(id), "status": "REJECTED"}
 
 

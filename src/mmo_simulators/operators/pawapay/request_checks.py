@@ -89,16 +89,20 @@ def parse_submission(request: HttpRequest, operation: OperationType) -> dict[str
         document = parse_json_object(request.body)
     except ValueError:
         raise Rejected("INVALID_INPUT", "We are unable to parse the body of the request.") from None
+
     required, optional = (member.split() for member in _MEMBERS[operation])
     for name in required:
         if name not in document:
             raise Rejected("MISSING_PARAMETER", f"The parameter '{name}' is missing.")
+
     if unknown := sorted(document.keys() - {*required, *optional, "clientReferenceId", "metadata"}):
         raise Rejected("UNSUPPORTED_PARAMETER", f"The parameter '{unknown[0]}' is not supported.")
+
     for name, form in _FORMS.items():
         value = document.get(name)
         if name in document and not (isinstance(value, str) and form.fullmatch(value)):
             raise _invalid(name)
+
     metadata = document.get("metadata", [])
     if (
         not isinstance(metadata, list)
@@ -106,6 +110,7 @@ def parse_submission(request: HttpRequest, operation: OperationType) -> dict[str
         or not all(map(_is_metadata, metadata))
     ):
         raise _invalid("metadata")
+
     return document
 
 
@@ -124,19 +129,24 @@ def parse_party(
     account = None
     if isinstance(party, dict):
         account = party.get("accountDetails")
+
     if not isinstance(account, dict) or party.get("type") != "MMO":
         raise _invalid(name)
+
     msisdn, code = account.get("phoneNumber"), account.get("provider")
     if not isinstance(msisdn, str) or not isinstance(code, str):
         raise Rejected(
             "MISSING_PARAMETER", f"'{name}.accountDetails' needs 'phoneNumber' and 'provider'."
         )
+
     if code not in PROVIDERS:
         raise Rejected("INVALID_PROVIDER", f"The provider '{code}' is not supported.")
+
     country, provider = PROVIDERS[code]
     if re.fullmatch(rf"{country.prefix}[0-9]{{7,12}}", msisdn, re.ASCII) is None:
         words = f"The phone number '{msisdn}' seems to be invalid for the provider '{code}'."
         raise Rejected("INVALID_PHONE_NUMBER", words)
+
     return country, provider, msisdn
 
 
@@ -152,20 +162,24 @@ def parse_amount(
         raise Rejected(
             "INVALID_CURRENCY", f"The currency '{currency}' is not supported by '{provider.code}'."
         )
+
     try:
         amount = to_money(Decimal(text), currency)
     except AmountError:
         amount = None
+
     if amount is None or len(text.partition(".")[2]) > provider.decimals(operation):
         raise Rejected(
             "INVALID_AMOUNT",
             f"The amount '{text}' has more decimals than '{provider.code}' supports.",
         )
+
     least, greatest = country.limits[currency]
     if not Decimal(least) <= Decimal(text) <= Decimal(greatest):
         raise Rejected(
             "AMOUNT_OUT_OF_BOUNDS", f"The amount must be from {least} to {greatest} {currency}."
         )
+
     return amount
 
 
@@ -176,8 +190,10 @@ def predict_provider(request: HttpRequest) -> HttpResponse:
         told = parse_json_object(request.body).get("phoneNumber")
     except ValueError:
         raise Rejected("INVALID_INPUT", "We are unable to parse the body of the request.") from None
+
     if not isinstance(told, str):
         raise Rejected("MISSING_PARAMETER", "The parameter 'phoneNumber' is missing.")
+
     number = re.sub(r"[^0-9]", "", told)
     fitting = [
         (_alike(number, provider.numbers), provider.code, country.code)
@@ -188,6 +204,7 @@ def predict_provider(request: HttpRequest) -> HttpResponse:
         words = "The phone number seems to be invalid."
         reason = {"failureCode": "INVALID_PHONE_NUMBER", "failureMessage": words}
         return json_response(400, {"failureReason": reason})
+
     _, code, country_code = max(fitting)
     found = {"country": country_code, "provider": code, "phoneNumber": number}
     return json_response(200, found)

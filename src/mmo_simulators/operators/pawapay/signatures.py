@@ -83,6 +83,7 @@ def check_request_signature(
     parameters, components = found[1], tuple(component.strip('"') for component in found[2].split())
     if not _REQUIRED.issubset(components):
         raise ValueError(f"the signature must cover {', '.join(sorted(_REQUIRED))}")
+
     times = dict(re.findall(r";(created|expires)=([0-9]+)", found[3]))
     if (
         not int(times.get("created", 0)) - CLOCK_SKEW_S
@@ -90,12 +91,14 @@ def check_request_signature(
         <= int(times.get("expires", 0))
     ):
         raise ValueError("the signature has expired, or its time is in the future")
+
     digest = _match(_DIGEST, request, "content-digest")
     if (
         base64.b64decode(digest[2])
         != hashlib.new(digest[1].replace("-", ""), request.body).digest()
     ):
         raise ValueError("Content-Digest is not the digest of the body")
+
     try:
         key.verify(
             base64.b64decode(signature[1]), _base(request, components, parameters), ECDSA(SHA256())

@@ -125,6 +125,7 @@ class WaveSimulator:
         if found is None:
             faults = self.faults.take_matching("account")
             return respond_with_faults(faults, lambda: _not_found("resource"))
+
         route, segments = found
         faults = self.faults.take_matching(route.operation)
         call = SimulatedCall(request, path, segments, faults, now)
@@ -192,6 +193,7 @@ class WaveSimulator:
             raise ValueError("webhook_secrets must be texts")
         if not isinstance(payers_act_after_s, int | float | None):
             raise ValueError("payers_act_after_s must be a number or null")
+
         self.webhook_url, self.signing_secret = webhook_url, signing_secret
         self.webhook_secrets = tuple(webhook_secrets)
         acts = payers_act_after_s
@@ -259,8 +261,10 @@ class WaveSimulator:
         acts_after = self.payers_act_after if span is None else span.span
         if scripted is not None and span is None:
             acts_after = acts_after or APPROVAL_DELAY
+
         if acts_after is not None:
             self._attempts.schedule(session, at=later(call.now, acts_after))
+
         return json_response(200, session.describe())
 
     def _session(self, call: SimulatedCall) -> HttpResponse:
@@ -308,12 +312,15 @@ class WaveSimulator:
         if not key:
             detail = {"loc": ["Idempotency-Key"], "msg": "field required"}
             raise rejected(400, "request-validation-error", "Request invalid", detail)
+
         if key in self._answers:
             body, answer = self._answers[key]
             if body != call.request.body:
                 words = "The key was used with another body."
                 raise rejected(422, "idempotency-mismatch", words)
+
             return answer
+
         answer = self._first_answer(call)
         self._answers[key] = (call.request.body, answer)
         return answer
@@ -325,8 +332,10 @@ class WaveSimulator:
         code = None if scripted is None else scripted.code
         if code is None and self.wallets.balance(WALLET).minor < amount.minor:
             code = "insufficient-funds"
+
         if span is None and code in REFUSED_WITH_422:
             return rejected(422, code, code.replace("-", " ").capitalize()).response
+
         id = f"pt-{len(self.wallets.payouts) + 1:013d}"
         payout = SimulatedPayout(id, document, amount, call.now, code)
         self.wallets.payouts[id] = payout
@@ -334,6 +343,7 @@ class WaveSimulator:
             self.wallets.pay_out(payout, now=call.now)
         elif span.span is not None:
             self._pending_payouts.schedule(payout, at=later(call.now, span.span))
+
         return json_response(200, payout.describe())
 
     def _payout(self, call: SimulatedCall) -> HttpResponse:
@@ -377,6 +387,7 @@ class WaveSimulator:
         except ValueError:
             detail = {"loc": ["date"], "msg": "invalid value"}
             raise rejected(400, "request-validation-error", "Request invalid", detail) from None
+
         items = list(self.wallets.transactions_of(day))
         end = begin + PAGE_ITEMS
         pages = {

@@ -53,11 +53,13 @@ def check_key(request: HttpRequest, api_key: str) -> None:
     if not value:
         words = "Your request should include an HTTP auth header."
         raise rejected(401, "missing-auth-header", words)
+
     scheme, _, key = value.partition(" ")
     if scheme.lower() != "bearer":
         raise rejected(401, "invalid-auth", "Your HTTP auth header can't be processed.")
     if not key:
         raise rejected(401, "api-key-not-provided", "Your request should include an API key.")
+
     if key != api_key:
         words = "The key you provided doesn't exist in our system."
         raise rejected(401, "no-matching-api-key", words)
@@ -70,6 +72,7 @@ def parse_document(request: HttpRequest, required: tuple[str, ...]) -> Mapping[s
         document = parse_json_object(request.body)
     except ValueError:
         raise rejected(400, "request-parsing-error", "The body is no JSON object.") from None
+
     faults = [
         {"loc": [name], "msg": "field required"} for name in required if document.get(name) is None
     ]
@@ -77,8 +80,10 @@ def parse_document(request: HttpRequest, required: tuple[str, ...]) -> Mapping[s
         form = _FORMS.get(name)
         if form is not None and value is not None and not (isinstance(value, str) and form(value)):
             faults.append({"loc": [name], "msg": "invalid value"})
+
     if faults:
         raise rejected(400, "request-validation-error", "Request invalid", *faults)
+
     return document
 
 

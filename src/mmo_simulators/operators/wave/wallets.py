@@ -77,8 +77,10 @@ class SimulatedSession:
         }
         if self.transaction_id is not None:
             members["transaction_id"] = self.transaction_id
+
         if "restrict_payer_mobile" in self.document:
             members["restrict_payer_mobile"] = self.document["restrict_payer_mobile"]
+
         return members
 
 
@@ -109,6 +111,7 @@ class SimulatedPayout:
         }
         if self.error_code is None:
             return members
+
         words = self.error_code.replace("-", " ").capitalize()
         return {
             **members,
@@ -173,6 +176,7 @@ class SimulatedWallets:
             return "checkout-refund-failed"
         if self.balance(WALLET).minor < session.amount.minor:
             return "insufficient-funds"
+
         self._move(session.amount, WALLET, session.payer)
         session.refunded_at = now
         self._record(
@@ -189,9 +193,11 @@ class SimulatedWallets:
         code = payout.scripted_code
         if code is None and self.balance(WALLET).minor < payout.amount.minor:
             code = "insufficient-funds"
+
         if code is not None:
             payout.status, payout.error_code = "failed", code
             return
+
         payout.status = "succeeded"
         mobile = payout.document["mobile"]
         self._move(payout.amount, WALLET, mobile)
@@ -203,9 +209,11 @@ class SimulatedWallets:
             return None
         if now - payout.created_at > REVERSAL_PERIOD:
             return "payout-reversal-time-limit-exceeded"
+
         mobile = payout.document["mobile"]
         if payout.status != "succeeded" or self.balance(mobile).minor < payout.amount.minor:
             return "insufficient-funds"
+
         payout.status = "reversed"
         self._move(payout.amount, mobile, WALLET)
         self._record(payout.id, payout.amount.minor, now=now, mobile=mobile, is_reversal=True)

@@ -49,6 +49,7 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
     if not as_json:
         _print_events(found)
         return
+
     rows = [
         {
             "number": row.number,
@@ -101,17 +102,21 @@ def verify(seen: str | None, without_key: bool, target: CommandTarget, as_json: 
     known_head = None
     if seen is not None:
         known_head = _parse_head(seen)
+
     keyring = None
     if not without_key:
         keyring = target.keyring()
+
     found = target.with_store(lambda store: verify_audit_log(store.admin, keyring, known_head))
     end = f"{found.end.number}:{found.end.hash}"
     if as_json:
         print_json({"fault": found.fault, "end": end})
     elif found.fault is None:
         click.echo(end)
+
     if found.fault is not None:
         raise NegativeAnswer(f"The audit log is not whole: {found.fault}")
+
     checked = "Their authentication was not checked." if keyring is None else "All are authentic."
     print_status(f"The audit log is whole: {found.end.number} rows. {checked}")
 

@@ -81,6 +81,7 @@ def apply_(
     )
     if not described:
         raise UsageProblem(f"{file} has no brand. Begin each with [[brand]].")
+
     report_readable_secrets(None, file, target.settings)
 
     async def make_plan(store: Store) -> BrandsPlan:
@@ -106,6 +107,7 @@ def apply_(
         if as_json:
             print_json(changes | unchanged)
         return
+
     now = target.clock().now()
 
     async def carry_out(store: Store) -> Mapping[str, str]:
@@ -121,6 +123,7 @@ def apply_(
         print_json(changes | unchanged | {"madeKeys": dict(new_keys)})
     elif new_keys:
         print_table(("brand", "API key (shown this once)"), new_keys.items())
+
     report_in_force(target)
 
 
@@ -138,6 +141,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     if as_json:
         print_json([_record_to_json(record, held.get(record.brand.id)) for record in records])
         return
+
     print_table(
         ("id", "name", "enabled", "methods", "keys in use"),
         (
@@ -169,10 +173,12 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     if as_json:
         print_json(_record_to_json(record, hold))
         return
+
     if hold is None:
         held = []
     else:
         held = [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
+
     texts = ((member, format_amounts_in(text)) for member, text in brand_texts(record.brand))
     print_table(("member", "value"), [*texts, *held])
     click.echo()
@@ -230,6 +236,7 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
         print_json({"brand": brand, "apiKey": api_key})
     else:
         click.echo(api_key)
+
     print_status(
         "For the merchant: accept both keys before you use this one. A callback carries the key "
         "that made its payment,"
@@ -282,6 +289,7 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
 
     if not leaked:
         _confirm_hosts(target.with_store(find_open_hosts), is_asked=not yes and sys.stdin.isatty())
+
     record, retired = target.with_store(retire_it)
     left = [key.id for key in record.keys if key.retired_at is None]
     print_status(f"The key is retired. In use: {_format_ids(left)}.")
@@ -300,10 +308,12 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
                 print_status(
                     f"    mmo brands key retire {brand} {leaked_key.id} --leaked{chosen_gateway()}"
                 )
+
     if not left:
         print_status(
             f"{brand} has no key any more: its requests are refused, and callbacks are not sent."
         )
+
     report_in_force(target)
 
 
@@ -363,6 +373,7 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
             f"It is on hold: no payment is submitted any more. Stopped: {report.stopped}."
             f" Submitted before, and going on: {report.going_on}."
         )
+
     report_in_force(target)
 
 
@@ -400,10 +411,13 @@ def _print_plan(plan: BrandsPlan) -> None:
     ):
         if names:
             print_status(f"{action}: {', '.join(names)}")
+
     for difference in plan.differences:
         print_status(f"  {format_amounts_in(difference.text)}")
+
     for kept in plan.kept_methods:
         print_status(f"keep, though the file doesn't have it (--prune removes it): {kept}")
+
     if plan.keys_to_add:
         print_status(f"add keys: {len(plan.keys_to_add)}")
 

@@ -93,22 +93,28 @@ def conform(
         return print_rows(
             {"name": "name", "level": "level", "what happens": "title"}, rows, as_json=as_json
         )
+
     if url is None or not key:
         raise UsageProblem(
             "Give the URL of the endpoint, and its API key in --key or in the variable API_KEY."
         )
+
     target = _parse_target(url, allow_http=allow_http)
     if not as_json:
         print_status(f"Playing {len(situations)} situations at {visible_text(url)}")
+
     verdicts = _check(target, key.encode(), ca_file, situations, probe, merchant_reference)
     if junit is not None:
         write_junit(junit, verdicts, suite=SUITE)
+
     if as_json:
         print_json([verdict_members(verdict) for verdict in verdicts])
     else:
         _print_report(verdicts)
+
     if any(verdict.kind is VerdictKind.FAILED for verdict in verdicts):
         raise SystemExit(1)
+
     return None
 
 
@@ -127,6 +133,7 @@ def _check(
             ask = find_probe(probe, endpoint)
     except ValueError as fault:
         raise UsageProblem(f"--probe: {fault}") from None
+
     now = from_datetime(datetime.now(UTC))
     played = numbered(situations, run=new_run(now), now=now, merchant_reference=merchant_reference)
     return anyio.run(partial(check_endpoint, endpoint, played, probe=ask))
@@ -161,6 +168,7 @@ def _print_report(verdicts: Sequence[Verdict]) -> None:
         if verdict.kind is VerdictKind.NOT_PLAYED:
             not_played[" ".join(verdict.reasons)].append(verdict.situation.name)
             continue
+
         word, style = _LABELS[verdict.kind]
         out.print(
             Text.assemble(
@@ -174,12 +182,14 @@ def _print_report(verdicts: Sequence[Verdict]) -> None:
                 f"          {verdict.situation.duty} ({', '.join(verdict.situation.clauses)})",
                 "dim",
             )
+
     for reason, names in not_played.items():
         if len(names) <= NAMES_LISTED_MAX:
             listed = ", ".join(names)
         else:
             listed = f"{len(names)} situations"
         out.print(Text.assemble(_LABELS[VerdictKind.NOT_PLAYED], f"{listed}: {reason}"))
+
     questions = [
         (verdict.situation.name, verdict.question)
         for verdict in verdicts
@@ -189,6 +199,7 @@ def _print_report(verdicts: Sequence[Verdict]) -> None:
         print_line("\nAsk yourself, as it does not show from outside (or give --probe):", "bold")
         for name, question in questions:
             print_line(f"  {name}: {question}")
+
     kinds = [verdict.kind for verdict in verdicts]
     print_line(
         f"\n{kinds.count(VerdictKind.PASSED)} passed, {kinds.count(VerdictKind.FAILED)} failed,"

@@ -76,7 +76,9 @@ def migrate(target: CommandTarget, distributes: bool) -> None:
         url = target.settings.database.url
         if distributes:
             trio.run(distribute_store, url)
+
         trio.run(migrate_store, url, report)
+
     print_status("The store has this version's schema.")
     if distributes:
         print_status("Its tables about payments are distributed by brand.")
@@ -102,6 +104,7 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
             target,
             settings=evolve(target.settings, database=evolve(target.settings.database, url=url)),
         )
+
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
         # A damaged store may not say how far it has come, and a copy aside is no store to serve.
@@ -112,8 +115,10 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
             unplaced = target.with_store(
                 lambda store: store.rows_without_partition(), compares=copy is None
             )
+
         if not damage and copy is not None:
             contents = target.with_store(partial(_find_contents, target), compares=False)
+
     faults = (*damage, *misdated)
     if as_json:
         print_json({"faults": list(faults), **contents})
@@ -122,14 +127,18 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
             click.echo(f"{name}: {found}")
         for fault in faults:
             click.echo(fault)
+
     for intent in unplaced:
         print_status(f"Warning: {intent}")
+
     if damage:
         raise NegativeAnswer(
             f"{len(faults)} faults: restore a backup, and keep this store to look at."
         )
+
     if misdated:
         raise NegativeAnswer(f"{len(faults)} faults, which `mmo db mend-clock` corrects.")
+
     print_status("The store is reachable, writable and sound.")
 
 
@@ -192,8 +201,10 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
     ):
         if count:
             print_status(f"Times of {count} {what} lie in the future.")
+
     if errors.held_until is not None:
         print_status(f"Stamps reach to {format_with_microseconds(errors.held_until)}.")
+
     if not errors:
         print_status("No time in the store lies in the future.")
     elif not is_applied:
@@ -247,10 +258,12 @@ def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool
     if dry_run:
         _print_aged(target.with_store(find), as_json=as_json)
         return
+
     with progress_bar() as bar:
         task = bar.add_task("removing old rows", total=None)
         report = partial(bar.advance, task)
         changed = target.with_store(lambda store: _remove_aged(target, store, at_once, report))
+
     if as_json:
         print_json({"rows": rows_by_name(changed)})
     else:
@@ -275,6 +288,7 @@ def _print_aged(aged: Sequence[AgedDuty], *, as_json: bool) -> None:
                 row["rows"] = f"{row['rows']} or more"
             else:
                 row["rows"] = row["rows"]
+
     columns = {
         "what": "what",
         "older than": "olderThan",
@@ -309,6 +323,7 @@ async def _remove_aged(
     now = await _retention_time(target, store)
     if not await pace.begin():
         raise NegativeAnswer("Another process removes old rows at the moment.")
+
     try:
         due = {duty.value: _day(before) for duty, before in cutoffs(section, now).items()}
         await target.record(store, "retention_begun", older_than=due)

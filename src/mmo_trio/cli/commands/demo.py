@@ -64,12 +64,14 @@ async def _run_demo(directory: Path, once: bool) -> None:
         nursery.start_soon(serve)
         with trio.fail_after(STEP_TIMEOUT_S):
             addresses = await receive_ready.receive()
+
         announce(addresses)
         async with _start_receiver(directory) as (receiver_url, callbacks):
             demonstration = _Demonstration(addresses, directory, receiver_url, callbacks)
             await demonstration.run()
             if not once:
                 await demonstration.serve_until_stopped()
+
             nursery.cancel_scope.cancel()
 
 
@@ -90,8 +92,10 @@ async def _start_receiver(
         lines = _json_lines(process.stdout)
         with trio.fail_after(STEP_TIMEOUT_S):
             first: dict[str, Any] = await anext(lines, {})
+
         if "listening" not in first:
             raise NegativeAnswer("The receiver didn't start; what it says stands above.")
+
         yield first["listening"], lines
     finally:
         process.terminate()
@@ -123,9 +127,11 @@ class _Demonstration:
         )
         if result["status"] != "success":
             raise NegativeAnswer(f"The payment ended as {result['status']}, not as success.")
+
         received = await self._wait_for_callback()
         if received.get("callback", {}).get("gatewayReference") != reference:
             raise NegativeAnswer(f"The receiver says {received} instead of the callback.")
+
         self._print_step("3. The merchant is called back", "its X-API-KEY is right: accepted")
         forged = await self._send_request(
             self.receiver_url,
@@ -137,9 +143,11 @@ class _Demonstration:
             raise NegativeAnswer(
                 f"The receiver answered {forged.status} to a forged callback, not 401."
             )
+
         rejected = await self._wait_for_callback()
         if "refused" not in rejected:
             raise NegativeAnswer(f"The receiver says {rejected} instead of a refusal.")
+
         self._print_step("4. A forged callback comes", "its X-API-KEY is wrong: refused with 401")
 
     async def serve_until_stopped(self) -> None:
@@ -149,13 +157,16 @@ class _Demonstration:
             if "qr" in printed:
                 self._print_step("QR code", str(printed["qr"]["qrPayload"]))
                 continue
+
             transaction = printed.get("callback", {})
             if transaction.get("errorCode"):
                 why = f", {transaction['errorCode']}"
             else:
                 why = ""
+
             what = f"{transaction.get('merchantReference')} {transaction.get('status')}{why}"
             self._print_step("Callback", what if transaction else "refused, its X-API-KEY is wrong")
+
         raise NegativeAnswer("The receiver has ended; what it says stands above.")
 
     async def _find_method(self) -> Method:
@@ -219,6 +230,7 @@ class _Demonstration:
             f"mmo sandbox-clock advance 3d --data {self.directory}",
         ):
             out.print(Text(line), soft_wrap=True)
+
         out.print(Text(f"A payment page and a virtual phone, side by side: {self.ready.pages}/"))
         out.print(Text(f"Console: {self.ready.console}"))
         out.print(Text("Serving until Ctrl-C; callbacks are shown as they come."))

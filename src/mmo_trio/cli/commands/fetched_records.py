@@ -86,10 +86,12 @@ def fetch(
     The gateway of the key is asked, page by page; a page that it can't give is asked for again."""
     if not key:
         raise UsageProblem("The API key is missing: set the variable API_KEY.")
+
     try:
         client = MerchantClient(gateway, key)
     except ValueError as fault:
         raise UsageProblem(f"--gateway: {fault}") from None
+
     if not for_accounting and (begin is None or end is None):
         raise UsageProblem("Give --from and --to, or --for-accounting with --month.")
     if for_accounting and (begin or end):
@@ -149,6 +151,7 @@ def _fill(book: MonthBook, client: MerchantClient, *, without_reversals: bool) -
     for record in _records(client, window, parse_members):
         for entry in payment_entries(brand, record):
             book.add(entry)
+
     for payment in reversed_payments.values():
         for entry in reversal_entries(brand, payment):
             book.add(entry)
@@ -191,6 +194,8 @@ def _page(
             asked_s = error.problem and error.problem.retry_after_s
             time.sleep(min(asked_s or pause_s, PAUSES_S[-1]))
             continue
+
         assert isinstance(answer, HttpResponse), "what could be read is a response"
         return answer.body, cursor
+
     raise AssertionError("the last attempt returns or raises")

@@ -74,6 +74,7 @@ def listen(
     forward = None
     if forward_to is not None:
         forward = _build_forward(forward_to, authority)
+
     printer = _JsonLines(forward_to) if as_json else _Lines(forward_to, with_body=with_body)
     trio.run(_listen, authority, port, keys, forward, printer)
 
@@ -86,9 +87,12 @@ def _await_sandbox_keys(
     for second in range(KEYS_WAIT_S):
         with suppress(NegativeAnswer):
             return [key for _, key in load_sandbox_keys(directory)]
+
         if second == 0:
             print_status(f"Waiting for the keys of `mmo sandbox` in {directory}.")
+
         sleep(1)
+
     return [key for _, key in load_sandbox_keys(directory)]
 
 
@@ -150,14 +154,17 @@ class _JsonLines:
         }
         if received.answer.remark:
             members["remark"] = received.answer.remark
+
         if not received.has_right_key:
             members["refused"] = "X-API-KEY"
+
         line = json.dumps(members)
         if received.content:
             body = (
                 received.body.decode().replace("\r", " ").replace("\n", " ")
             )  # Both are white space in JSON.
             line = f'{line[:-1]}, "{received.kind.value}": {body}}}'
+
         print_json_line(line)
 
 
@@ -203,16 +210,21 @@ def _description(received: ReceivedRequest) -> list[str]:
     content = received.content
     if received.kind is ReceivedKind.OTHER:
         return []
+
     words = [str(received.gateway_reference)]
     if content.get("merchantReference") is not None:
         words.append(str(content["merchantReference"]))
+
     if received.kind is ReceivedKind.QR_CODE:
         return [*words, str(content.get("qrPayload") or "a picture only")]
+
     if content.get("errorCode"):
         why = f" {content['errorCode']}"
     else:
         why = ""
+
     words.append(f"{content.get('status')}{why}")
     if received.is_repeat:
         return [*words, "(repeat)"]
+
     return words

@@ -39,6 +39,8 @@ def send_test(target: CommandTarget) -> None:
             answer = ""
         else:
             answer = f" (HTTP {attempt.status})"
+
         reason = attempt.detail or "The receiver did not take it."
         raise NegativeAnswer(f"The message was not delivered{answer}. {reason}")
+
     print_status(f"Delivered: the receiver answered HTTP {attempt.status}.")

@@ -161,12 +161,14 @@ def list_transactions(
         raise UsageProblem("Say only one of --stuck, --told-wrong and --reference.")
     if told_wrong and status is not None:
         raise UsageProblem("--told-wrong lists both outcomes: leave --status out.")
+
     if told_wrong:
         found_wrong = target.with_store(
             lambda store: list_told_wrong(store, brand=brand, limit=limit)
         )
         _print_told_wrong(found_wrong, as_json=as_json)
         return
+
     only_status = None
     if status is not None:
         only_status = Status(status)
@@ -184,6 +186,7 @@ def list_transactions(
     if as_json:
         print_json_text(f"[{','.join(map(admin_transaction_json, found))}]")
         return
+
     _print_transactions(found)
 
 
@@ -217,6 +220,7 @@ def _print_transactions(found: Sequence[Transaction]) -> None:
         first = (status_cell(payment.status, why), order.requested, order.merchant_reference)
         second = (payment.reference, order.brand, simulated)
         entries.append(ListEntry(order.created_at, first, second))
+
     print_list(columns, rows, entries)
 
 
@@ -234,7 +238,9 @@ async def _find_stuck(
         found += [payment for payment in page if brand in (None, payment.order.brand)]
         if len(page) < STUCK_PAGE_SIZE:
             break
+
         after = position_of(page[-1])
+
     return found[:limit]
 
 
@@ -252,6 +258,7 @@ async def _find_beginning(
     )
     if page.next_position is not None and len(page.transactions) < limit:
         print_status(f"The newest {BEGINNING_SCANNED_MAX:,} were searched; there are older ones.")
+
     return page.transactions
 
 
@@ -263,6 +270,7 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
         )
         print_json_text(f"[{','.join(objects)}]")
         return
+
     columns = (
         "gatewayReference",
         "brand",
@@ -288,9 +296,11 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
         )
         second = (f"reported {reported}", wrong.receipt, *about)
         entries.append(ListEntry(wrong.told_at, first, second))
+
     print_list(columns, rows, entries)
     if found:
         print_status("`mmo explain REFERENCE` has a text to send to the merchant.")
+
     if any(resolution.reported is Status.SUCCESS for resolution in found):
         print_status(
             "`mmo tx reverse REFERENCE` asks money back that was paid after its merchant was told "
@@ -357,6 +367,7 @@ def resolve(
     """
     if succeeded == (code is not None):
         raise UsageProblem("Say either --succeeded or --failed.")
+
     for name, text in (("--reason", reason), ("--evidence", evidence)):
         if not text.strip():
             raise UsageProblem(f"{name} is empty.")
@@ -381,6 +392,7 @@ def resolve(
         found = await find_transaction(store, reference, brand)
         if only_asks:
             return await propose(store, found)
+
         resolution = ResolveManually(
             found.reference,
             found.order.provider,
@@ -403,6 +415,7 @@ def resolve(
         resolved = target.with_store(resolve_it)
     except ResolutionRefused as refused:
         raise NegativeAnswer(str(refused)) from None
+
     _print_transaction(resolved, as_json=as_json)
     if only_asks:
         print_status("Proposed. Another user approves it, in the console under Proposals.")
@@ -441,10 +454,12 @@ def _print_history(history: PaymentHistory, wrong: ToldWrong | None) -> None:
     print_line(f"{order.gateway_reference} ({order.brand}: {name})", "bold")
     for sentence in conclusions(history):
         print_line(f"• {format_amounts_in(sentence)}")
+
     if wrong is not None:
         print_line("")
         print_line("A text to send to the merchant:", "bold")
         print_line(merchant_message(wrong))
+
     print_line("")
     _print_timeline(timeline(history))
     print_line("")
@@ -464,10 +479,12 @@ def _print_timeline(entries: Sequence[TimelineEntry]) -> None:
             rows.append((marked(day, "bold"), "", ""))
             if is_narrow:
                 print_line(f"{day} UTC", "bold")
+
         rows.append((at[11:23], entry.actor, text))
         if is_narrow:
             print_line(f"{at[11:23]} {entry.actor}", "dim")
             print_line(text)
+
     if not is_narrow:
         print_table(("when (UTC)", "who", "what happened"), rows)
 
@@ -571,9 +588,11 @@ def _print_entries(entries: Sequence[SuspenseEntry], payments: Mapping[str, Tran
         times = None
         if entry.times > 1:
             times = f"{entry.times} times"
+
         closed = None
         if entry.closed_at is not None:
             closed = format_second(entry.closed_at)
+
         about = (entry.provider, entry.brand, entry.gateway_reference)
         rows.append(
             (
@@ -590,6 +609,7 @@ def _print_entries(entries: Sequence[SuspenseEntry], payments: Mapping[str, Tran
         first = (f"{entry.id}", entry.reason, amount, reference)
         second = (*about[::-1], times, closed and f"closed {closed}")
         listed.append(ListEntry(entry.first_at, first, second))
+
     print_list(columns, rows, listed)
 
 
@@ -648,4 +668,5 @@ def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
         raise NegativeAnswer(
             f"There is no open entry {id}. `mmo suspense list` shows those there are."
         )
+
     print_status(f"Entry {id} is closed.")

@@ -92,6 +92,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
                 "reason": known and known.reason,
             }
         )
+
     columns = {"name": "name", "kind": "kind", "title": "title", "taking payments": "open"}
     columns |= {name: name for name in ("simulated", "closedAt", "closedBy", "reason")}
     for_people = [
@@ -121,6 +122,7 @@ def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> 
     accepted."""
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
+
     _check_provider_exists(target, name)
     closed = ClosedProvider(name, target.clock().now(), machine_user().acting_for(user), reason)
 
@@ -131,6 +133,7 @@ def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> 
 
     if not target.with_store(close):
         raise NegativeAnswer(f"{name} is closed already. `mmo providers list` says since when.")
+
     print_status(
         f"{name} is closed for new payments. `mmo providers enable {name}` opens it again."
     )
@@ -150,6 +153,7 @@ def enable(name: str, target: CommandTarget) -> None:
     if not target.with_store(open_):
         _check_provider_exists(target, name)
         raise NegativeAnswer(f"{name} isn't closed.")
+
     print_status(f"{name} is open.")
     report_in_force(target)
 
@@ -168,6 +172,7 @@ def register(name: str, target: CommandTarget) -> None:
         raise UsageProblem(
             f"{name} is no provider of the kind mpesa_daraja; others need no such thing."
         )
+
     try:
         registered = trio.run(_register, target, name)
     except RegistrationFailed as refusal:
@@ -227,6 +232,7 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     ]
     if name is not None and name not in names:
         raise UsageProblem(f"{name} is no account with an operator. {near_match(name, names)}")
+
     if name is None:
         asked = names
     else:
@@ -261,6 +267,7 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     summary = _summary(asked, findings)
     if any(map(_does_not_work, findings)):
         raise NegativeAnswer(summary)
+
     if asked:
         print_status(summary)
 
@@ -295,6 +302,7 @@ def _summary(names: Sequence[str], findings: Sequence[AccountFinding]) -> str:
     counted = f"{working} of {len(names)} account{'s' if len(names) != 1 else ''} {verb}"
     if parts:
         return f"{counted}; {', '.join(parts)}."
+
     return f"{counted}."
 
 
@@ -330,6 +338,7 @@ def balances(target: CommandTarget, as_json: bool) -> None:
                 "refusedAt": refusal and format_instant(refusal.at),
             }
         )
+
     for_people = [
         {
             **row,
@@ -376,6 +385,7 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
         finally:
             with trio.CancelScope(shield=True):
                 await store.admin.remove_provider_notes(name, NoteTopic.RECORDING)
+
         await trio.sleep(CHECK_QUIET_S)  # Each process writes what it still has.
         lines = await _recorded_lines(store, name)
         await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
@@ -387,6 +397,7 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
             file.writelines(f"{line}\n" for line in target.with_store(run_recording))
     except FileExistsError:
         raise UsageProblem(f"{to} exists. Name a new file.") from None
+
     print_status(f"{to} is written. Read it before you give it to anybody.")
 
 
@@ -431,6 +442,7 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
     for name in names:
         known = notes.get(name, ProviderNote(name, NoteTopic.CHECK))
         await store.admin.note_provider(evolve(known, content=REQUESTED))
+
     found: Sequence[ProviderNote] = ()
     with trio.move_on_after(CHECK_TIMEOUT_S):
         while True:
@@ -444,6 +456,7 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
                 )
             if found == (found := await store.admin.provider_notes(NoteTopic.FINDING)):
                 break
+
     print_status("Some operators answer by a callback: what comes later is shown without --ask.")
 
 

@@ -115,6 +115,7 @@ def reconcile(
             with needs_extra("mmo records reconcile", "server"):
                 from mmo_trio.cli.commands.stored_records import read_records, read_reversals
                 from mmo_trio.cli.support.target import find_target
+
             target = find_target(data, config)
 
             async def load(store: Store) -> None:
@@ -130,21 +131,26 @@ def reconcile(
                 if brand is None or _is_of(brand, text):
                     _add_record(reconciliation, text, period, method)
                 count_record()
+
         differences, count_line = list[Difference](), progress_counter(bar, "comparing lines")
         for line in statement.lines():
             differences += reconciliation.check_line(line)
             count_line()
+
         differences += reconciliation.missing_lines()
+
     as_of = min(period.end, from_datetime(datetime.now(UTC)))
     explained = [(difference, corrections.explain(difference)) for difference in differences]
     used = [correction for _, correction in explained if correction is not None]
     if target is not None and used:
         target.with_store(partial(_record_corrections, target, statement, used))
+
     _print_result(reconciliation, explained, as_of, as_json=as_json)
     for unused in corrections.left():
         print_status(
             f"The correction in line {unused.line} of {corrections_file} is about no difference."
         )
+
     count = sum(correction is None for _, correction in explained)
     if count:
         raise NegativeAnswer(f"Differences without an explanation: {count}.")
@@ -156,6 +162,7 @@ async def _record_corrections(
     """Append to the audit log which corrections explain the differences of a statement."""
     with statement.file.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
+
     for start in range(0, len(used), CORRECTIONS_IN_EVENT):
         await target.record(
             store,
@@ -191,13 +198,16 @@ def _read_corrections(file: Path | None) -> Corrections:
     """Return the corrections of a file. Raises UsageProblem."""
     if file is None:
         return Corrections()
+
     table = open_table(file, TableForm(), COLUMNS)
     if isinstance(table, Table):
         found = read_corrections(table)
     else:
         found = Corrections([*table])
+
     if found.faults:
         raise UsageProblem(f"{file}: " + "\n".join(describe_faults(found.faults)))
+
     return found
 
 
@@ -227,6 +237,7 @@ def _row(
     days = None
     if ended_at is not None:
         days = max(0, as_of - ended_at) // clock.DAY
+
     explained = correction and f"{correction.reason} ({correction.by})"
     return difference.members() | {"ageDays": days, "correction": explained}
 
@@ -268,6 +279,7 @@ def _print_result(
             for row in rows
         ]
         print_rows(tuple(rows[0]), shown, as_json=False)
+
     print_line(
         f"{reconciliation.matched} lines have a payment, and {reconciliation.unsettled} are about "
         f"no money."
@@ -277,14 +289,19 @@ def _print_result(
             f"Of these payments {reconciliation.matched_simulated} are simulated: no money moved "
             f"by them."
         )
+
     for currency, text in fees.items():
         print_line(format_amounts_in(f"Fees by the statement: {text} {currency}."))
+
     for name, text in recorded.items():
         provider, _, currency = name.rpartition(" ")
         print_line(format_amounts_in(f"Fees by the records: {text} {currency} by {provider}."))
+
     for currency, text in tolerated.items():
         print_line(format_amounts_in(f"Differences within the tolerance: {text} {currency}."))
+
     if corrected:
         print_line(f"Explained by corrections: {corrected}")
+
     for kind, count in sorted(counts.items()):
         print_line(f"{kind.value}: {count}")

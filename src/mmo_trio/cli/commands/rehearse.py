@@ -87,15 +87,18 @@ def rehearse(
         raise UsageProblem("--number: write it with + and the country, such as +256752000000.")
     if with_real_money and number is None:
         raise UsageProblem("--with-real-money needs --number: that of somebody who takes part.")
+
     origin = None
     if public_url is not None:
         origin = _origin(public_url)
+
     clock, folder = target.clock(), RehearsalFolder(directory)
     try:
         about = {"account": name, "kind": target.settings.providers[name].kind}
         day = folder.open(about, to_datetime(clock.now()).date().isoformat())
     except OtherRehearsal as fault:
         raise UsageProblem(f"--to: {fault} Name another folder.") from None
+
     session = Session(
         folder,
         target.settings,
@@ -125,6 +128,7 @@ def rehearse(
         everything_held = trio.run(run)
     except RehearsalImpossible as fault:
         raise UsageProblem(str(fault)) from None
+
     if not everything_held:
         raise NegativeAnswer("Something differs, or has not ended: the table says what.")
 

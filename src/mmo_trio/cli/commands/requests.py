@@ -56,6 +56,7 @@ def _fetch(directory: Path, last: int) -> Sequence[dict[str, Any]]:
         if answer.status == 200:
             found: list[dict[str, Any]] = json.loads(answer.body)
             return found
+
     raise NegativeAnswer(
         f"No sandbox runs in {directory}. Start one with `mmo sandbox`, or name its --data."
     )

@@ -104,6 +104,7 @@ def restored(
     --finish releases the brands."""
     if begins_again and finished is not None:
         raise UsageProblem("--again holds every brand, and --finish releases: give one of them.")
+
     is_first = not (retired or statement or records or finished)
     user = machine_user().name
     if statement is None:
@@ -117,18 +118,23 @@ def restored(
         is_prepared = compared.found in (Recognition.CURRENT, Recognition.BEHIND)
         if finished is not None:
             await _require_begun(store, is_prepared=is_prepared)
+
         if is_first and not begins_again and compared.found is Recognition.CURRENT:
             await _require_none_under_way(store)
+
         if is_first or begins_again or not is_prepared:
             await _begin(target, store, submit, compared)
 
         async with _counted(target, store):
             for key in retired:
                 await _retire_key(target, store, key)
+
             if statement is not None or records is not None:
                 await _close_gap(store, submit, _read_told(ledger, records, brand), user=user)
+
             if finished is not None:
                 await _finish(target, store, finished)
+
         await _report(store)
 
     target.with_store(run, compares=False)
@@ -155,6 +161,7 @@ async def _require_begun(store: Store, *, is_prepared: bool) -> None:
             f" it could be paid twice. First run `mmo db restored{chosen_gateway()}`, then close"
             " the gap."
         )
+
     if not (await store.configuration()).restored_brands:
         raise NegativeAnswer(
             "No brand waits. If a backup was restored, first run `mmo db "
@@ -167,6 +174,7 @@ async def _require_none_under_way(store: Store) -> None:
     and where its mark went back with it, only people know whether one was restored."""
     if not (await store.configuration()).restored_brands:
         return
+
     begun = [
         brand_hold.held_at
         for brand_hold in await store.admin.brand_holds()
@@ -176,6 +184,7 @@ async def _require_none_under_way(store: Store) -> None:
         since = f", since {format_instant(min(begun))}"
     else:
         since = ""
+
     await _report(store)
     raise NegativeAnswer(
         f"A restoration is under way in this store{since}. Go on with --retire-key, --statement, "
@@ -191,6 +200,7 @@ async def _begin(
     if serving:
         names = ", ".join(process.name for process in serving)
         raise NegativeAnswer(f"Stop the gateway first: {names} serves this store.")
+
     await target.record(store, "store_restored")
     marked = await restore_store(
         store, submit, compared, user=machine_user().name, now=target.clock().now()
@@ -221,6 +231,7 @@ async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
     )
     if owner is None:
         raise NegativeAnswer(f"There is no key {id}.")
+
     await target.record(store, "key_retired", f"brand:{owner}", key=id, leaked=False)
     await store.admin.retire_key(owner, id, now=target.clock().now())
 
@@ -232,6 +243,7 @@ def _read_told(
     reference may be missing. Raises UsageProblem."""
     for reference in ledger:
         yield ToldPayment(brand or "", reference)
+
     for text in () if records is None else lines_of(records):
         found = read_record(text)
         if found.merchant_reference is not None:
@@ -298,12 +310,14 @@ async def _report_people(store: Store) -> None:
                     format_instant(confirmed_at),
                 )
             )
+
         print_table(("user", "role", "disabledAt", "secondFactorAt"), rows)
         print_status(
             "All sessions of the console have ended. Passwords, roles and second factors are those"
             " of the backup: repeat what was changed since (`mmo users password`, `disable`,"
             " `totp reset`). `mmo audit list` of the damaged store says what it was."
         )
+
     closed = await store.admin.closed_providers()
     if closed:
         names = [(provider.name, format_instant(provider.closed_at)) for provider in closed]
@@ -319,6 +333,7 @@ async def _report(store: Store) -> None:
     if not held:
         print_status("No brand waits any more.")
         return
+
     if not await store.serving_processes():
         brands = [brand for brand in await store.admin.brands() if brand.brand.id in held]
         keys = (
@@ -335,4 +350,5 @@ async def _report(store: Store) -> None:
             "Do these keys still hold? End the others by --retire-key, before the gateway serves."
         )
         await _report_people(store)
+
     print_status(f"On hold until --finish: {', '.join(sorted(held))}.")

@@ -80,10 +80,12 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
             changed = target.with_store(make_change)
         except ReversalRefused as refused:
             raise NegativeAnswer(str(refused)) from None
+
         if as_json:
             print_json(_to_json(changed))
         else:
             print_table(("member", "value"), _to_row(changed).items())
+
         print_status(_NEXT_STEPS.get(changed.state, "Done.").format(id=changed.id))
 
     return run
@@ -123,13 +125,16 @@ def reverse(
                 part = written_money(amount, currency)
         except AmountError as error:
             raise UsageProblem(f"--amount {error}.") from None
+
         known = await staff.store.reversals(found.reference)
         if part is not None and number is None:
             _require_first(known)
+
         if number is None:
             own = len(known) + 1
         else:
             own = number
+
         return await staff.request(by, Role.ADMIN, found, part, reason, number=own)
 
     return ask
@@ -180,6 +185,7 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
         print_json([_to_json(reversal) for reversal in shown])
     else:
         _print_reversals(shown)
+
     _print_advice(shown, now=clock.time())
 
 
@@ -214,6 +220,7 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
     else:
         for reversal in found:
             print_table(("member", "value"), _to_row(reversal).items())
+
     _print_advice(found, now=clock.time())
 
 

@@ -38,13 +38,16 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
         step = parse_span(span)
     except ValueError as fault:
         raise UsageProblem(f"SPAN {fault}.") from None
+
     directory = data or default_data_directory()
     if not directory.is_dir():
         raise NegativeAnswer(f"There is no sandbox in {directory}. Start one with `mmo sandbox`.")
+
     pages = running_address(directory, "pages")
     now = None
     if pages is not None:
         now = _advance_running(pages, format_span(step))
+
     if now is None:
         offset = Span(read_offset(directory / CLOCK_OFFSET_FILE) + step)
         write_offset(directory / CLOCK_OFFSET_FILE, offset)
@@ -52,6 +55,7 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
         print_status("No sandbox is running here; its clock is moved for the next start.")
     else:
         print_status("The running sandbox has moved its clock.")
+
     if as_json:
         print_json({"now": now})
     else:
@@ -70,5 +74,6 @@ def _advance_running(pages: str, by: str) -> str | None:
         return None
     except (OSError, ValueError, KeyError) as error:
         raise NegativeAnswer(f"The sandbox at {pages} didn't move its clock: {error}.") from None
+
     text = answer.body.decode(errors="replace")[:500]
     raise NegativeAnswer(f"The sandbox at {pages} answered {answer.status}: {text}")

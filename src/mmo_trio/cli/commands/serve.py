@@ -77,6 +77,7 @@ def listen_options(command: Command) -> Command:
         listener = "API" if name == "api" else name
         text = f"The address of the {listener} listener; port 0: a free one."
         with_options = click.option(f"--{name}", metavar="HOST:PORT", help=text)(with_options)
+
     return with_options
 
 
@@ -110,6 +111,7 @@ def sandbox(
     apply_log_settings(settings)
     if reset:
         _reset_sandbox(directory, settings)
+
     run(
         ServiceConfig(
             settings,
@@ -137,6 +139,7 @@ def _reset_sandbox(directory: Path, settings: Settings) -> None:
         raise UsageProblem(
             "--reset empties only the store that a sandbox makes itself, not that of database.url."
         )
+
     database = directory / DATABASE_FILES[-1]
     if database.exists():
         lock = ServingLock(database)
@@ -145,6 +148,7 @@ def _reset_sandbox(directory: Path, settings: Settings) -> None:
                 (directory / name).unlink(missing_ok=True)
         finally:
             lock.release()
+
     for name in (OPERATOR_JOURNAL_FILE, CLOCK_OFFSET_FILE):
         (directory / name).unlink(missing_ok=True)
 
@@ -177,6 +181,7 @@ def serve(
     apply_log_settings(service.settings)
     for file in readable_secret_files(config, brands_file, service.settings.provider_kinds):
         logger.warning("secrets_readable_by_all", file=str(file))
+
     if is_shared_store(service.settings.database.url):
         # Imported here, as it is slow to import and only serving needs it.
         from mmo_trio.service.supervisor import supervise
@@ -192,6 +197,7 @@ def serve(
             sys.exit(code)
 
         exit_on_fault(run_workers)
+
     exit_on_fault(partial(run, service))
 
 
@@ -213,10 +219,12 @@ def check_config(config: Path | None, as_json: bool) -> None:
     report_readable_secrets(config, None, settings)
     for note in account_notes(settings):
         print_status(note)
+
     rows = effective_settings(settings)
     if as_json:
         print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})
         return
+
     print_table(
         ("setting", "value", ""),
         ((row.key, row.value, "" if row.is_default else "set") for row in rows),

@@ -63,6 +63,7 @@ async def _simulate(
     except OSError as error:
         reason = "it holds no certificate in PEM" if isinstance(error, SSLError) else error.strerror
         raise UsageProblem(f"--ca-file {ca_file}: {reason}.") from None
+
     listeners, bound_port = await open_local_listeners(port)
     async with serving_until_stopped() as nursery:
         await nursery.start(

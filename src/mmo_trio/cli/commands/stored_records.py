@@ -126,12 +126,15 @@ def export(
             raise UsageProblem(
                 f"--for-accounting takes no {wrong}: it books all of --month, as CSV."
             )
+
         _export_book(brand, month, timezone, output, target, is_exact=exact)
         return
+
     if month is not None or timezone is not None:
         raise UsageProblem(
             "--month and --timezone need --for-accounting; else use --from and --to."
         )
+
     if form is None:
         raise UsageProblem("--format is missing: choose csv or ndjson, or --for-accounting.")
 
@@ -165,11 +168,13 @@ def export(
                     write(name, record)
                 count += len(page)
                 bar.update(task, completed=count)
+
         return count
 
     with open_output(output) as to:
         count = target.with_store(partial(export_to, writer(to)))
         to.flush()
+
     print_status(f"{count} transactions.")
 
 
@@ -362,5 +367,6 @@ async def read_reversals(
             order = payments[row.payment].order
             if brand in (None, order.brand) and method in (None, order.method):
                 yield row, payments[row.payment]
+
         last = [row.asked_at for row in page if row.payment == page[-1].payment]
         before = Position(max(last), page[-1].payment)

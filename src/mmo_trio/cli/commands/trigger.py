@@ -217,13 +217,16 @@ def trigger(name: str | None, list_only: bool, data: Path | None, as_json: bool)
             for played_scenario in PLAYED_SCENARIOS.values()
         ]
         return print_rows({"name": "name", "what happens": "what happens"}, rows, as_json=as_json)
+
     scenario = PLAYED_SCENARIOS.get(name)
     if scenario is None:
         raise UsageProblem(f"There is no scenario {name}. `mmo trigger --list` lists them.")
+
     directory = (data or default_data_directory()).absolute()
     api, pages = running_address(directory, "api"), running_address(directory, "pages")
     if api is None or pages is None:
         raise NegativeAnswer(f"No sandbox is running in {directory}. Start one with `mmo sandbox`.")
+
     brand, key = load_sandbox_keys(directory)[0]
     shown = _Report(as_json=as_json)
     shown.title(scenario)
@@ -283,7 +286,9 @@ async def _play(scenario: PlayedScenario, play: _Play, directory: Path) -> None:
                 await play.run(part)
             if limit.cancelled_caught:
                 raise NegativeAnswer(f"The step did not end within {STEP_TIMEOUT_S:g} s: {part}.")
+
         nursery.cancel_scope.cancel()
+
     found = (play.found.get("status"), play.found.get("errorCode"))
     if found != (scenario.status, scenario.error_code):
         raise NegativeAnswer(
@@ -302,6 +307,7 @@ async def _open_push_listeners(scenario: PlayedScenario, brand: Brand) -> list[t
         or url.port is None
     ):
         return []
+
     try:
         return await trio.open_tcp_listeners(url.port, host=HOST)
     except OSError:
@@ -381,16 +387,20 @@ class _Play:
         else:
             party = "payee" if part.operation is Operation.DIRECT_PAYOUT else "payer"
             body[party] = {"id": "customer-7", "msisdn": f"254700000{digits}"}
+
         if part.operation is Operation.QR_PAYIN:
             body["displayQrUrl"] = f"{self.receiver}/qr"
+
         if "payer" not in body:
             headers = {"X-Sandbox-Scenario": part.sandbox_scenario}
         else:
             headers = {}
+
         self._request = f"{API_PATH}/{part.operation.value}/{method.key}", body, headers
         answer = await self._send_request()
         if answer.status != 200:
             raise NegativeAnswer(f"The gateway answered {answer.status}, not 200.")
+
         self._reference = answer.json_object()["gatewayReference"]
 
     async def _send_request(self) -> CliResponse:
@@ -434,9 +444,12 @@ class _Play:
             received = await self._arrivals[1].receive()
             if received.kind is kind and received.gateway_reference == self._reference:
                 break
+
             early.append(received)
+
         for result in early:  # A result may come before the QR code.
             self.take(result)
+
         what = "result" if kind is ReceivedKind.CALLBACK else "QR code"
         status = received.answer.status
         text = (

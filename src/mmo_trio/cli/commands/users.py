@@ -44,6 +44,7 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
     """Add a user; the command asks for the password."""
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or name != name.strip():
         raise UsageProblem(f"A name has 1 to {NAME_CHARACTERS_MAX} printable characters.")
+
     now = target.clock().now()
     user = ConsoleUser(name, Role(role), _read_password_hash(from_stdin=password_stdin), now)
 
@@ -55,6 +56,7 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
 
     if not target.with_store(add_user):
         raise NegativeAnswer(f"There is a user {name} already. `mmo users list` shows all.")
+
     print_status(f"{name} may sign in as {role}.")
 
 
@@ -139,6 +141,7 @@ def reset(name: str, target: CommandTarget) -> None:
 
     if not target.with_store(reset_factor):
         raise NegativeAnswer(f"{name} has no second factor.")
+
     print_status(
         f"{name} has no second factor any more. Change the password, too, if it may be known "
         f"to others."

@@ -70,6 +70,7 @@ def _cell(sheet: Any, cell: Cell) -> Any:
             written.number_format = "yyyy-mm-dd"
         case str():
             return _text_cell(sheet, cell)
+
     return written
 
 

@@ -128,8 +128,10 @@ def _to_click_exception(error: Exception) -> click.ClickException | None:
         if all(failures):
             return failures[0]
         return None
+
     if (failure := _gateway_failure(error)) is not None:
         return failure
+
     match error:
         case OSError() if error.filename is not None:
             return UsageProblem(f"{error.filename}: {error.strerror}.")
@@ -154,6 +156,7 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
         from mmo_trio.system.fault_report import DamagedFile
     except ModuleNotFoundError:
         return None
+
     match error:
         case SettingsError() | DamagedFile():
             return UsageProblem(str(error))

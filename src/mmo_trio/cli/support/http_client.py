@@ -48,6 +48,7 @@ def send_request(
     parts = urlsplit(url)
     if parts.hostname is None:
         raise ValueError(f"{url} is no address")
+
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
         context = ssl.create_default_context(cafile=ca_file)
@@ -57,13 +58,16 @@ def send_request(
         )
     else:
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
+
     content = None
     if body is not None:
         content = json.dumps(body)
+
     if content is None:
         content_type = {}
     else:
         content_type = {"Content-Type": "application/json"}
+
     try:
         method = "GET" if content is None else "POST"
         target = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()

@@ -45,6 +45,7 @@ class Text(click.types.StringParamType):
                 param,
                 ctx,
             )
+
         return text
 
 

@@ -109,16 +109,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
         for row in cells:
             _print_paragraph(console, columns, row)
         return
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column, width in zip(columns, widths, strict=True):
         table.add_column(column, width=width)
+
     for row in cells:
         table.add_row(*row)
+
     if console.is_terminal:
         console.print(table)
         return
+
     with console.capture() as capture:
         console.print(table)
+
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
@@ -152,6 +157,7 @@ def print_list(
         if at[:10] != day:
             day = at[:10]
             console.print(Text(f"{day} UTC", style="bold"))
+
         _print_entry(console, at[11:19], entry)
 
 
@@ -168,8 +174,10 @@ def _print_entry(console: Console, time: str, entry: ListEntry) -> None:
                 lines[-1].append(" " * COLUMN_GAP)
             lines[-1].append(cell)
             is_new = False
+
     for line in lines:
         console.print(line, soft_wrap=True)
+
     if entry.words:
         console.print(Padding(_cell(entry.words), (0, 0, 0, TIME_WIDTH)))
 
@@ -186,13 +194,16 @@ def _column_widths(
         least.append(
             max(min(natural[-1], TEXT_WIDTH_MIN), *(_least_width(name, cell) for cell in cells))
         )
+
     left = room - sum(least) - COLUMN_GAP * (len(columns) - 1)
     if left < 0:
         return None
+
     for place, full in enumerate(natural):
         gained = min(full - least[place], left)
         least[place] += gained
         left -= gained
+
     return least
 
 
@@ -201,18 +212,22 @@ def _print_paragraph(console: Console, columns: Sequence[str], row: Sequence[Tex
     has room for."""
     if len(columns) == 2:  # Its first column has the names.
         columns, row = (row[0].plain,), row[1:]
+
     line, least = Text(), 0
     for name, cell in zip(columns, row, strict=True):
         if not cell.plain:
             continue
+
         pair = Text.assemble((f"{name} " if name else "", "dim"), cell)
         if line and _line_width(line) + len(PAIR_GAP) + _line_width(pair) > console.width:
             console.print(line, soft_wrap=least > console.width)
             line, least = Text(PARAGRAPH_INDENT), 0
         elif line:
             line.append(PAIR_GAP)
+
         line.append(pair)
         least = max(least, _least_width(name, cell))
+
     console.print(line, soft_wrap=least > console.width)
 
 
@@ -242,6 +257,7 @@ def print_rows(
     if as_json:
         print_json(rows)
         return
+
     names = columns.values() if isinstance(columns, Mapping) else columns
     print_table(tuple(columns), ([_to_second(row[name]) for name in names] for row in rows))
 

@@ -24,6 +24,7 @@ def open_output(output: Path | None) -> Iterator[TextIO]:
             sys.stdout.reconfigure(
                 encoding="utf-8", errors="strict"
             )  # What files have, whatever the terminal shows.
+
         yield sys.stdout
         return
 

@@ -19,16 +19,19 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
     found = await store.admin.find_transactions(reference=reference, brand=brand)
     if not found and reference != reference.upper():
         found = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
+
     if not found:
         if brand:
             of_brand = f" of brand {brand}"
         else:
             of_brand = ""
         raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
+
     brands = sorted({payment.order.brand for payment in found})
     if len(brands) > 1:
         raise UsageProblem(
             f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one "
             f"with --brand."
         )
+
     return found[0]

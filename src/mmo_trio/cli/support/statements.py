@@ -70,14 +70,17 @@ class Statement:
             raise UsageProblem(
                 "Name the column of the merchant's references: --map reference=HEADING."
             )
+
         references = list(reader.references())
         blank = reader.without_reference
         if blank and not skips_blank:
             remedy = "Write it, or skip such lines by --skip-without-reference."
             reader.faults += [Fault(line, "reference", "is blank", remedy) for line in blank]
+
         self._end(reader)
         if blank:
             print_status(f"{name_lines(blank)} without a reference: skipped.".capitalize())
+
         return references
 
     def _reader(self) -> StatementReader:
@@ -161,6 +164,7 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
                 mark = None
                 if delimiter is not None:
                     mark = DELIMITER_NAMES[delimiter]
+
                 statement = Statement(
                     file,
                     headings,
@@ -172,6 +176,7 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
                     ),
                     {name: also[name] for name in also if name not in headings},
                 )
+
             command(statement=statement, **arguments)
 
         return run
@@ -199,13 +204,16 @@ def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
         headings = dict(PRESETS[preset])
     else:
         headings = {}
+
     for column in columns:
         name, equals, heading = column.partition("=")
         if not equals or name not in FIELDS or not heading.strip():
             raise UsageProblem(
                 f"--map {column}: write FIELD=HEADING, with one of the fields {', '.join(FIELDS)}."
             )
+
         headings[name] = heading.strip()
+
     has_amount = {"amount", "paid_in", "paid_out"} & headings.keys()
     if not has_amount or not {"receipt", "reference"} & headings.keys():
         raise UsageProblem(
@@ -213,6 +221,7 @@ def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
             "--preset, or name them with"
             ' --map, such as --map receipt="Receipt No." --map amount=Amount.'
         )
+
     return headings
 
 

@@ -182,10 +182,12 @@ def find_target(
     directory = data
     if data is None and config is None and DATABASE_VARIABLE not in os.environ:
         directory = default_data_directory()
+
     if directory is None:
         presets = {}
     else:
         presets = sandbox_presets(directory.absolute())
+
     settings = load_settings(file=config, environment=os.environ, options=options, presets=presets)
     return CommandTarget(settings, directory)
 
@@ -232,6 +234,7 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
         records = target.with_store(lambda store: store.admin.brands())
     except StoreUnavailable:
         records = ()
+
     sealed = [
         (record.brand, key) for record in records for key in record.keys if key.retired_at is None
     ]
@@ -239,6 +242,7 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
         raise NegativeAnswer(
             f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key."
         )
+
     keyring = target.keyring()
     sealed.sort(key=lambda each: each[0].id != DEMO_BRAND_ID)
     return [(brand, keyring.unseal(key.brand, key.sealed)) for brand, key in sealed]
@@ -258,10 +262,12 @@ def report_in_force(target: CommandTarget) -> None:
             "(a minute);"
             " restart one that hangs. Run the command again to see."
         )
+
     count = len(found.processes)
     if not count:
         print_status("No process serves now: it is in force from the next start on.")
         return
+
     print_status(f"In force on {count} {'process' if count == 1 else 'processes'}.")
 
 

@@ -110,6 +110,7 @@ class Pacer:
         requests wait, or this one has waited for `timeout_s`."""
         if not self._queue.has_room_for(client):
             raise ProblemError(CROWDED)
+
         turn = Turn(self, client, is_wanted)
         self._queue.add(client, turn)
         self._start_next()
@@ -122,6 +123,7 @@ class Pacer:
         finally:
             if not turn.has_begun:
                 turn.give_up()
+
         return turn
 
     def pause_s(self) -> float:
@@ -209,12 +211,14 @@ class AsgiHost:
             )
             if turn.is_over:
                 return  # Nobody reads the response.
+
             exchange = _Exchange(writer, body, turn)
             try:
                 scope = _scope(head, context, partial(self._turn, network))
                 await self.app(scope, exchange.receive, exchange.send)
             finally:
                 turn.end()
+
             if not (exchange.is_finished or exchange.is_client_gone):
                 raise IncompleteResponse
 
@@ -266,6 +270,7 @@ class _Exchange:
             if not event.get("more_body"):
                 await self.writer.finish()
                 self.is_finished = True
+
         await trio.lowlevel.checkpoint_if_cancelled()
 
 

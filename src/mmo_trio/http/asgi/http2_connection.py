@@ -104,6 +104,7 @@ class Http2Connection(ServerConnection):
         self._receiving.cancel()
         for exchange in list(self._exchanges.values()):
             exchange.lose()
+
         self.wake_writer()
 
     def has_client_left(self) -> bool:
@@ -130,12 +131,14 @@ class Http2Connection(ServerConnection):
             writing.start_soon(self._send_everything)
             async with trio.open_nursery() as answering:
                 await self._receive_everything(answering)
+
             self._protocol.end()
             self._is_over = True
             self.wake_writer()
 
         with trio.move_on_after(self._limits.linger_timeout_s), suppress(*CONNECTION_LOST):
             await self._stream.aclose()
+
         self.break_off()
         self._is_http2 = False
 
@@ -161,6 +164,7 @@ class Http2Connection(ServerConnection):
         for exchange in list(self._exchanges.values()):
             if not exchange.is_whole:
                 exchange.lose()
+
         if has_left and not self._exchanges:
             self.break_off()
 
@@ -180,9 +184,11 @@ class Http2Connection(ServerConnection):
             self._protocol.refuses_requests = now >= table.idle_deadline
             for event in self._protocol.next_events(frames_max=FRAMES_PER_TURN, now=now):
                 self._handle(event, answering)
+
             self.wake_writer()
             if not self._protocol.has_frames or self._protocol.fault is not None:
                 return
+
             await trio.lowlevel.checkpoint()
 
     def _handle(self, event: Event, answering: trio.Nursery) -> None:
@@ -250,9 +256,11 @@ class Http2Connection(ServerConnection):
             data = self._protocol.data_to_send(SEND_BYTES)
             if data:
                 await self._send(data)
+
             for stream_id in self._protocol.take_sent():
                 if exchange := self._exchanges.get(stream_id):
                     exchange.all_sent.set()
+
             if not data:
                 if self._is_over:
                     return
@@ -402,6 +410,7 @@ class _Exchange:
         except Exception as error:
             response = self.listener_context.error_response(error, context)
             fields = response_fields(response, request_id=context.request_id)
+
         self.listener_context.metrics.count_response(
             context, response.status, trio.current_time() - started_at
         )
@@ -418,8 +427,10 @@ class _Exchange:
         assert not isinstance(response, AdmittedStream)  # The merchant API streams nothing.
         if isinstance(response, Admitted):
             response = await response.respond(await self._read_body(head, response.body_limit))
+
         if isinstance(response, Problem):
             return self.listener_context.reject(response, context)
+
         return response
 
     async def _read_body(self, head: RequestHead, limit: int) -> bytes:
@@ -427,12 +438,14 @@ class _Exchange:
         length = head.value(b"content-length")
         if length is not None and int(length) > limit:
             raise body_too_large(limit)
+
         if not (self.is_whole or self._unacknowledged) and _expects_continue(head):
             self.protocol.invite_body(self.received.stream_id)
 
         self._begin_reading()
         if not self.is_whole:
             await self._receive_rest(limit if length is None else int(length), limit)
+
         if self._is_cut_off:
             raise ClientDisconnected
         if len(self._body) > limit:
@@ -441,6 +454,7 @@ class _Exchange:
             raise ProblemError(HAS_TRAILERS)
         if length is not None and int(length) != len(self._body):
             raise ProblemError(LENGTH_DIFFERS)
+
         return bytes(self._body)
 
     async def _receive_rest(self, size_bytes: int, limit: int) -> None:
@@ -455,7 +469,9 @@ class _Exchange:
                     held.enter_context(budget.hold(size_bytes, self._holder, self.refuse))
                     continue
                 await self._wait_for_more()
+
             return
+
         raise ProblemError(BODY_TIMEOUT)
 
     async def _send(self, fields: Headers, response: HttpResponse) -> None:
@@ -476,16 +492,19 @@ class _Exchange:
                 held.enter_context(
                     self.connection.hold_response(len(body), self._holder, self.give_up)
                 )
+
             self.protocol.respond(stream_id, fields, body, ends=self.is_whole)
             self.connection.wake_writer()
             with trio.move_on_after(limits.write_timeout_s) as writing:
                 await self.all_sent.wait()
+
         if writing.cancelled_caught:
             self.give_up()
 
         with trio.move_on_after(limits.linger_timeout_s):
             while not self.is_whole:
                 await self._wait_for_more()
+
         self.protocol.finish(stream_id)
         self.connection.wake_writer()
 

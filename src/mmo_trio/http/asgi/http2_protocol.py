@@ -171,12 +171,15 @@ class Http2Protocol:
             if frame is None:
                 self.has_frames = False
                 break
+
             if not self._allowance.take(frame, now=now):
                 self.fault = ErrorCodes.ENHANCE_YOUR_CALM
                 break
+
             events += self._handle_frame(frame)
             if self.fault is not None:
                 break
+
         return events
 
     def acknowledge(self, event: BodyReceived, *, is_wanted: bool) -> None:
@@ -204,6 +207,7 @@ class Http2Protocol:
         self._connection.send_headers(stream_id, fields, end_stream=ends_at_once)
         if ends_at_once:
             self._end_answer(stream_id, stream)
+
         stream.unsent = memoryview(body)
         stream.ends_with_unsent = ends
         if body:
@@ -245,7 +249,9 @@ class Http2Protocol:
             else:
                 blocked += 1
                 self._sending[stream_id] = stream
+
             self._take_output()
+
         output = bytes(self._output)
         self._output.clear()
         return output
@@ -269,6 +275,7 @@ class Http2Protocol:
         if frame.kind == GOAWAY:
             self.is_client_leaving = True
             return []
+
         if frame.kind == SETTINGS and frame.flags & ACKNOWLEDGEMENT:
             return []
 
@@ -278,16 +285,19 @@ class Http2Protocol:
             # h2 lets pass what comes for a stream that was reset here.
             self.reset(frame.stream_id, ErrorCodes.PROTOCOL_ERROR)
             events.append(StreamLost(frame.stream_id))
+
         self._take_output()
         try:
             received = self._connection.receive_data(frame.data)
         except h2.exceptions.ProtocolError as error:
             self._fail(ErrorCodes(error.error_code))
             return events
+
         for received_event in received:
             event = self._translate(received_event)
             if event is not None:
                 events.append(event)
+
         return events
 
     def _fail(self, code: ErrorCodes) -> None:
@@ -316,6 +326,7 @@ class Http2Protocol:
                 return TrailersReceived(event.stream_id)
             case h2.events.StreamReset():
                 return self._lose_stream(event.stream_id)
+
         return None
 
     def _open_stream(self, event: h2.events.RequestReceived) -> RequestReceived | None:
@@ -355,12 +366,15 @@ class Http2Protocol:
         else:
             ends = stream.ends_with_unsent
             self._connection.end_stream(stream_id)
+
         if ends:
             self._end_answer(stream_id, stream)
+
         if stream.unsent:
             self._sending[stream_id] = stream
         else:
             self._sent.append(stream_id)
+
         return True
 
     def _end_request(self, stream_id: int, stream: _Stream) -> None:

@@ -80,6 +80,7 @@ class WebApp(QuartTrio):
             description = ""
         else:
             description = describe_fault(fault)
+
         logger.error(
             "page_request_failed",
             method=request.method,

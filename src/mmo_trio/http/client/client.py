@@ -212,6 +212,7 @@ class HttpClient:
             return NoResponseReceived(
                 ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0
             )
+
         attempt = _Exchange(
             target,
             self._allow_private,
@@ -237,15 +238,19 @@ class HttpClient:
             except TRANSPORT_ERRORS as error:
                 failure = ExchangeFailure.TRANSPORT
                 detail = f"{attempt.step} failed: {_failure_reason(error)}."
+
         duration_ms = round((trio.current_time() - started) * 1000)
         if attempt.head is not None:
             return ResponseReceived(
                 attempt.head, bytes(attempt.body), attempt.is_body_complete, duration_ms
             )
+
         if failure is ExchangeFailure.TIMEOUT:
             detail = f"{attempt.step} wasn't over after the {deadline_s:g} s that all may take."
+
         if attempt.has_kept_connection:
             detail += " The connection had served an earlier request."
+
         return NoResponseReceived(failure, detail, attempt.may_have_arrived, duration_ms)
 
 
@@ -265,6 +270,7 @@ def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
     context.load_default_certs()
     for file in filter(None, extra_ca_files):
         context.load_verify_locations(file)
+
     return context
 
 
@@ -354,6 +360,7 @@ class _Exchange:
         connection = None
         if key is not None:
             connection = self.kept.take(key)
+
         self.has_kept_connection = connection is not None
         try:
             await self._send(data, connection or await self._open(), key)
@@ -370,6 +377,7 @@ class _Exchange:
         try:
             if not self.may_send():
                 raise SendForbidden
+
             await self._check_deadline()
             self.step = "Sending the request"
             self.may_have_arrived = True
@@ -381,6 +389,7 @@ class _Exchange:
             has_excess = await self._receive_body(stream, self.head)
             if not self.has_kept_connection and stream is not connection.transport:
                 self.network.mark_answered(stream, self.target.host, self.target.port)
+
             if key is not None and self.is_body_complete and not has_excess:
                 for_s = keep_time_s(self.head, is_question=self.is_question)
                 is_kept = self.kept.keep(key, connection, for_s=for_s)
@@ -401,6 +410,7 @@ class _Exchange:
             if target.scheme == "https":
                 self.step = "The TLS handshake"
                 stream = await self.network.start_tls(tcp, target.host, target.port)
+
             return KeptConnection(stream, tcp, trio.current_time())
         except BaseException:
             tcp.close()
@@ -413,13 +423,16 @@ class _Exchange:
             addresses = await self.names.addresses(
                 self.target.host, self.target.port, owner=self.lookup_owner
             )
+
         addresses = list(dict.fromkeys(addresses))[:ADDRESSES_MAX]
         if not addresses:
             raise OSError("the name has no address")
+
         for address in addresses:
             error = _address_fault_cached(address, allow_private=self.allow_private)
             if error is not None and not self.skip_egress_rules:
                 raise ForbiddenAddress(error)
+
         return [_parse_address_cached(address) for address in addresses]
 
     def _check_peer(self, tcp: TransportStream, addresses: list[Address]) -> None:
@@ -447,9 +460,11 @@ class _Exchange:
                 count += 1
                 if len(piece) > room or count == BODY_PIECES_MAX:
                     return True
+
             if body.is_complete:
                 self.is_body_complete = True
                 return body.has_excess
+
             body.receive(await stream.receive_some(RECEIVE_BYTES))
 
 

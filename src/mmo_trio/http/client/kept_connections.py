@@ -84,7 +84,9 @@ class KeptConnections:
             )
             if is_young and connection.transport.is_silent():
                 return connection
+
             connection.transport.close()
+
         return None
 
     def keep(self, key: ReceiverKey, connection: KeptConnection, *, for_s: float) -> bool:
@@ -94,14 +96,17 @@ class KeptConnections:
             isinstance(connection.stream, TlsStream) and connection.stream.has_unread
         ):
             return False
+
         connection.idle_until = trio.current_time() + for_s
         self._idle.setdefault(key, deque()).append(connection)
         self._keys[connection] = key
         if len(self._keys) > KEPT_MAX:
             self._close(next(iter(self._keys)))
+
         if not self._is_swept:
             self._is_swept = True
             trio.lowlevel.spawn_system_task(self._sweep)
+
         return True
 
     def _forget(self, connection: KeptConnection) -> None:

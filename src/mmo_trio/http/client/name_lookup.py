@@ -81,13 +81,16 @@ class NameLookups:
                 lookup = self._begin(host, port, owner)
                 break
             await self._wait_for_place(owner)
+
         await lookup.ended.wait()
         if isinstance(lookup.error, OSError):
             raise OSError(
                 *lookup.error.args
             ) from lookup.error  # An exception of its own for each who waits.
+
         if lookup.error is not None:
             raise lookup.error
+
         return lookup.addresses
 
     def _has_place(self, owner: str) -> bool:
@@ -114,10 +117,12 @@ class NameLookups:
             lookup.addresses = await self._resolver(lookup.host, port)
         except Exception as error:
             lookup.error = error
+
         del self._running[lookup.host]
         self._held[lookup.owner] -= 1
         if not self._held[lookup.owner]:
             del self._held[lookup.owner]
+
         lookup.ended.set()
         for lot in tuple(self._waiting.values()):
             lot.unpark()

@@ -72,6 +72,7 @@ async def connect(
     address stays silent: the caller has the deadline."""
     if len(addresses) == 1:
         return await network.connect(addresses[0], port)
+
     connected: list[TransportStream] = []
     errors: list[OSError] = []
 
@@ -96,10 +97,13 @@ async def connect(
         for stream in connected:
             stream.close()
         raise
+
     for stream in connected[1:]:
         stream.close()
+
     if not connected:
         raise errors[0]
+
     return connected[0]
 
 
@@ -142,6 +146,7 @@ class TlsStream:
             await (
                 self._exchange_records()
             )  # The library would find nothing, and say so by an error.
+
         while True:
             try:
                 return self.tls.read(max_bytes)
@@ -187,8 +192,10 @@ class SystemNetwork:
             if code == errno.EINPROGRESS:
                 await trio.lowlevel.wait_writable(connecting)
                 code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
             if code:
                 raise OSError(code, os.strerror(code))
+
             return stream
         except BaseException:
             stream.close()
@@ -201,11 +208,13 @@ class SystemNetwork:
         session, expires_at = self._sessions.get((host, port), (None, 0.0))
         if session is not None and trio.current_time() < expires_at:
             stream.tls.session = session  # A server that cannot resume it makes a full handshake.
+
         try:
             await stream.do_handshake()
         except BaseException:
             self._sessions.pop((host, port), None)  # The next handshake is a full one.
             raise
+
         return stream
 
     def mark_answered(self, stream: SecuredStream, host: str, port: int) -> None:
@@ -213,9 +222,11 @@ class SystemNetwork:
         1.3 has sent it."""
         if not isinstance(stream, TlsStream) or stream.tls.session_reused:
             return
+
         session = stream.tls.session
         if session is None or not session.has_ticket:
             return
+
         self._sessions.pop((host, port), None)
         self._sessions[host, port] = session, trio.current_time() + SESSION_LIFETIME_S
         if len(self._sessions) > SESSIONS_MAX:

@@ -265,6 +265,7 @@ class ServerConnection:
             self.waiting_since = math.inf
             if self._deadline.has_passed or listener.drain.is_set():
                 await trio.lowlevel.checkpoint_if_cancelled()  # It arrived too late.
+
             self._clear_deadline()
 
             # The handler sees the head alone and may answer; else it says how long a body may be.
@@ -273,8 +274,10 @@ class ServerConnection:
                 body = self._reader.next_body(admitted.body_limit)
                 if body is None:
                     body = await self._receive_body(parsed_head, admitted.body_limit)
+
                 if isinstance(admitted, AdmittedStream):
                     return await self._stream_response(parsed_head, admitted, body)
+
                 response = await admitted.respond(body)
                 is_read = True
             else:
@@ -283,6 +286,7 @@ class ServerConnection:
 
             if isinstance(response, Problem):
                 response = listener.reject(response, context)
+
             # Where a body is left unread, nobody knows where the next request begins.
             may_follow = is_read and parsed_head.keep_alive and not listener.drain.is_set()
             data = self._response_bytes(response, parsed_head, may_follow)
@@ -301,9 +305,11 @@ class ServerConnection:
         large_body = b""
         if len(response.body) > LARGE_BODY_BYTES and not _is_head_request(parsed_head):
             large_body = response.body
+
         data = self._send_at_once(data)
         if data or large_body:
             await self._send_rest(data, large_body)
+
         return may_follow
 
     def _send_at_once(self, data: SendBuffer) -> SendBuffer:
@@ -589,6 +595,7 @@ class RequestReader:
             self._scanned_bytes = len(self._buffer)
             if problem is not None:
                 raise ProblemError(problem)
+
             return None
 
         end += len(END_OF_HEAD)
@@ -601,6 +608,7 @@ class RequestReader:
             self._pending_body = _ChunkedRequestBody()
         else:
             self._pending_body = parsed_head.body_length
+
         return parsed_head
 
     def next_body(self, limit: int) -> bytes | None:
@@ -619,8 +627,10 @@ class RequestReader:
         if self._incomplete_body is not None:
             if self._pending_body > len(self._incomplete_body):
                 return None
+
             self._buffer = bytes(self._incomplete_body)
             self._incomplete_body = None
+
         if self._pending_body > len(self._buffer):
             self._incomplete_body = bytearray(self._buffer)
             self._buffer = b""
@@ -682,6 +692,7 @@ def parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     headers = tuple(request.headers)
     if not UPGRADE_FIELDS.isdisjoint(fields):
         headers = tuple((name, value) for name, value in headers if name not in UPGRADE_FIELDS)
+
     head_as_sent = RequestHead(request.method.decode("ascii"), request.target, headers)
     parsed_head = to_origin_form(head_as_sent)
 
@@ -747,6 +758,7 @@ class _ChunkedRequestBody:
 
         if not self._decoder.is_complete:
             return None
+
         return bytes(self._body)
 
 

@@ -113,11 +113,13 @@ class ConnectionTable:
         for network, connections in waiting.items():
             connections.sort(key=lambda each: each.waiting_since, reverse=True)
             by_count.append((-self._per_network[network], connections[-1].waiting_since, network))
+
         heapify(by_count)
 
         for _ in range(DISPENSABLE_MAX):
             if not by_count:
                 return
+
             count, waiting_since, network = heappop(by_count)
             connections = waiting[network]
             yield connections.pop(), waiting_since
@@ -188,6 +190,7 @@ class DeadlineTimer:
                 deadline=self._entries[0][0] if self._entries else math.inf
             ) as self._pause:
                 await trio.sleep_forever()
+
             now = trio.current_time()
             while self._entries and self._entries[0][0] <= now:
                 at, _, deadline = heappop(self._entries)
@@ -302,6 +305,7 @@ class WriteBudget:
             logger.warning(
                 "response_broken_off", waiting_bytes=self.waiting_bytes, suppressed=suppressed
             )
+
         oldest.break_off()
 
     def _release(self, waiting: _WaitingResponse) -> None:

@@ -138,9 +138,11 @@ async def serve_http(
                 task_status.started()
                 await drain.wait()
                 accepting.cancel_scope.cancel()
+
             now = trio.current_time()
             context.connection_table.close_idle_at(now + idle_grace_s())
             serving.cancel_scope.deadline = now + limits.drain_timeout_s
+
         timing.cancel_scope.cancel()
 
 

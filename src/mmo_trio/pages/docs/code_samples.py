@@ -70,6 +70,7 @@ def _literal(value: object, notation: _Notation, indent: int) -> str:
         is_nested = any(isinstance(member, Mapping | list) for member in value.values())
         if not is_nested and len(line) + indent <= LINE_LENGTH_MAX and len(value) < 4:
             return line
+
         within = indent + notation.step
         start = " " * within
         members = [
@@ -80,12 +81,15 @@ def _literal(value: object, notation: _Notation, indent: int) -> str:
         return "\n".join(
             (notation.opening, ",\n".join(members) + comma, " " * indent + notation.closing)
         )
+
     if isinstance(value, list):
         within = indent + notation.step
         elements = [f"{' ' * within}{_literal(element, notation, within)}" for element in value]
         if elements:
             return "\n".join(("[", ",\n".join(elements), " " * indent + "]"))
+
         return "[]"
+
     return _scalar(value, notation)
 
 
@@ -139,10 +143,13 @@ def python_sample(request: ExampleRequest) -> str:
     arguments = [_quoted(request.url)]
     if request.query:
         arguments.append(f"params={_literal(request.query, _PYTHON, 4)}")
+
     if request.api_key is not None:
         arguments.append(f"headers={{{_quoted(KEY_HEADER)}: {_quoted(request.api_key)}}}")
+
     if request.body is not None:
         arguments.append(f"json={_literal(request.body, _PYTHON, 4)}")
+
     arguments.append(f"timeout={TIMEOUT_S}")
     lines = "".join(f"    {argument},\n" for argument in arguments)
     call = f"answer = requests.{request.method.lower()}(\n{lines})"
@@ -155,19 +162,24 @@ def node_sample(request: ExampleRequest) -> str:
         headers = {}
     else:
         headers = {KEY_HEADER: request.api_key}
+
     options = []
     if request.body is not None:
         options.append('method: "POST"')
         headers["Content-Type"] = "application/json"
+
     if headers:
         options.append(f"headers: {_literal(headers, _JAVASCRIPT, 2)}")
+
     if request.body is not None:
         options.append(f"body: JSON.stringify({_literal(request.body, _JAVASCRIPT, 2)})")
+
     lines = "".join(f"  {option},\n" for option in options)
     if options:
         given = f", {{\n{lines}}}"
     else:
         given = ""
+
     return (
         f"const answer = await fetch({_quoted(request.url_with_query)}{given});\n"
         "console.log(answer.status, await answer.text());"
@@ -180,16 +192,20 @@ def php_sample(request: ExampleRequest) -> str:
         headers = []
     else:
         headers = [_quoted(f"{KEY_HEADER}: {request.api_key}")]
+
     options = ["CURLOPT_RETURNTRANSFER => true"]
     if request.body is not None:
         headers.append(_quoted("Content-Type: application/json"))
+
     if headers:
         options.append(
             "\n    ".join(("CURLOPT_HTTPHEADER => [", *(f"{header}," for header in headers)))
             + "\n  ]"
         )
+
     if request.body is not None:
         options.append(f"CURLOPT_POSTFIELDS => json_encode({_literal(request.body, _PHP, 2)})")
+
     lines = "".join(f"  {option},\n" for option in options)
     return (
         f"<?php\n$curl = curl_init({_quoted(request.url_with_query)});\ncurl_setopt_array($curl, "
@@ -204,10 +220,12 @@ def java_sample(request: ExampleRequest) -> str:
     calls = []
     if request.api_key is not None:
         calls.append(f".header({_quoted(KEY_HEADER)}, {_quoted(request.api_key)})")
+
     if request.body is not None:
         calls.append('.header("Content-Type", "application/json")')
         text = _indented(json_text(request.body), 2)
         calls.append(f'.POST(HttpRequest.BodyPublishers.ofString("""\n  {text}"""))')
+
     lines = "".join(f"\n  {call}" for call in (*calls, ".build()"))
     statements = (
         f"var request = "

@@ -145,6 +145,7 @@ def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiRe
                 if callback.name not in callbacks
             }
             groups[operation["tags"][0]][1].append(endpoint)
+
     callbacks |= {
         name: _webhook(document, name, "", webhook["post"])
         for name, webhook in document["webhooks"].items()
@@ -178,6 +179,7 @@ def _endpoint(
     body_schema = None
     if body is not None:
         body_schema = _schema_name(body["content"]["application/json"]["schema"])
+
     response = operation["responses"]["200"]
     response_schema = response["content"]["application/json"]["schema"]
     response_name = _schema_name(response_schema)
@@ -187,6 +189,7 @@ def _endpoint(
         reference = request.body["merchantReference"]
         answer["merchantReference"] = reference
         answer["reconciliationReference"] = request.body.get("reconciliationReference", reference)
+
     return EndpointView(
         operation["operationId"],
         method.upper(),
@@ -236,6 +239,7 @@ def _example_request(
     given = [parameter for parameter in operation.get("parameters", ()) if "example" in parameter]
     for parameter in given:
         path = path.replace(f"{{{parameter['name']}}}", parameter["example"])
+
     body = None
     if "requestBody" in operation:
         name = _schema_name(operation["requestBody"]["content"]["application/json"]["schema"])
@@ -246,6 +250,7 @@ def _example_request(
                 for member in ("resultUrl", "displayQrUrl")
                 if member in body
             }
+
     return ExampleRequest(
         method.upper(),
         document["servers"][0]["url"] + path,
@@ -322,9 +327,11 @@ def _field_rows(schema: JsonObject, in_place: Mapping[str, JsonObject]) -> tuple
                 or (_field_rows(property_, in_place) if property_.get("type") == "object" else ()),
             )
         )
+
     if isinstance(schema.get("additionalProperties"), dict):
         values = schema["additionalProperties"]
         rows.append(FieldRow("any name", _type_text(values), None, False, _constraints(values), ""))
+
     return tuple(rows)
 
 
@@ -368,16 +375,22 @@ def _constraints(schema: JsonObject) -> str:
     limits = [text for text in map(_constraints, schema.get("anyOf", ())) if text]
     if "const" in schema:
         limits.append(f"always `{schema['const']}`")
+
     if "enum" in schema:
         limits.append("one of " + ", ".join(f"`{value}`" for value in schema["enum"]))
+
     least, most = schema.get("minLength"), schema.get("maxLength")
     if most is not None:
         limits.append(f"{least} to {most} characters" if least else f"at most {most} characters")
+
     limits += _pattern_texts(schema)
     if "maxProperties" in schema:
         limits.append(f"at most {schema['maxProperties']} entries")
+
     if "default" in schema:
         limits.append(f"by default {schema['default']}")
+
     if schema.get("format") == "uri":
         limits.append("URI")
+
     return "; ".join(limits)

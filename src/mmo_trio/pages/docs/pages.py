@@ -117,6 +117,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
                 reference = public_reference()
             else:
                 reference = sandbox_reference(api_docs, api_key)
+
             text = await render_template(
                 template,
                 reference=reference,
@@ -128,6 +129,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
                 can_try=pages_context().sandbox is not None,
             )
             rendered[template] = (api_key, text)
+
         return text
 
     @pages.context_processor
@@ -214,10 +216,12 @@ def highlighted(code: str, language: str) -> Markup:
         tokens += [*_tokens(body.removesuffix("'"), "json"), ("s", "'")]
     else:
         tokens = list(_tokens(code, language))
+
     pieces = []
     for name, group in groupby(tokens, key=lambda each: each[0]):
         text = html.escape("".join([part[1] for part in group]), quote=False)
         pieces.append(f"<i class={name}>{text}</i>" if name else text)
+
     return Markup("".join(pieces))
 
 
@@ -260,6 +264,7 @@ def search_places(
     words = sought.casefold().split()
     if not words:
         return []
+
     ranked = []
     for number, place in enumerate(_places(reference, pages, scenarios)):
         title = place.title.casefold()
@@ -268,6 +273,7 @@ def search_places(
             in_title = all(word in title for word in words)
             begins = any(part.startswith(words[0]) for part in _WORD.findall(title))
             ranked.append((title != " ".join(words), not begins, not in_title, number, place))
+
     return [place[-1] for place in sorted(ranked, key=lambda each: each[:4])[:FOUND_MAX]]
 
 
@@ -277,20 +283,26 @@ def _places(
     for endpoint in reference.endpoints:
         text = f"{endpoint.method} {endpoint.path} {endpoint.description}"
         yield SearchResult(endpoint.summary, "endpoint", f"/docs#{endpoint.name}", text)
+
     for callback in reference.callbacks:
         yield SearchResult(
             callback.summary, "callback", f"/docs#{callback.anchor}", callback.description
         )
+
     for shape in reference.schemas:
         yield SearchResult(shape.name, "object", f"/docs#{shape.name}", shape.description)
+
     for endpoint in reference.endpoints:
         for row in (*endpoint.parameters, *endpoint.body):
             yield from _fields(row, "", endpoint.summary, endpoint.name)
+
     for shape in reference.schemas:
         for row in shape.fields:
             yield from _fields(row, "", shape.name, shape.name)
+
     for page in pages.values():
         yield SearchResult(page.code, "error", f"/errors/{page.code}", page.meaning)
+
     for scenario in scenarios:
         text = f"{scenario.digits or ''} {scenario.description}".replace("`", "")
         yield SearchResult(scenario.name, "test number", "/docs#numbers", text)

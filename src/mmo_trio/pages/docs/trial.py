@@ -55,10 +55,12 @@ def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
         )
         if endpoint is None:
             return Response(await render_template("docs/unknown.html"), 404)
+
         if request.method == "GET":
             form = request.args
         else:
             form = await request.form
+
         given = {
             parameter.name: form.get(parameter.name, _suggestion(endpoint, parameter.name))
             for parameter in endpoint.parameters
@@ -67,6 +69,7 @@ def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
         answer = None
         if request.method == "POST":
             answer = await _send(_http_request(endpoint, given, body, api_key))
+
         page = await render_template(
             "docs/try.html",
             endpoint=endpoint,
@@ -109,10 +112,13 @@ def _http_request(
             headers += [(name.encode(), value.encode())] if value else []
         elif value:
             query[name] = value
+
     if endpoint.example.api_key is not None:
         headers.append((KEY_HEADER.encode(), api_key.encode()))
+
     if endpoint.example.body is not None:
         headers.append((b"Content-Type", b"application/json"))
+
     url = f"{sandbox_context().addresses.api}{path}{'?' * bool(query)}{urlencode(query)}"
     return HttpRequest(
         endpoint.method,
@@ -127,19 +133,23 @@ async def _send(sent: HttpRequest) -> TrialAnswer:
     result = await HttpClient(rules=EgressRules()).exchange(sent, skip_egress_rules=True)
     if isinstance(result, NoResponseReceived):
         return TrialAnswer(None, (), result.detail, result.duration_ms, {})
+
     text = result.body.decode(errors="replace")
     try:
         content = json.loads(text, parse_float=Decimal)
     except ValueError:
         content = None
+
     if isinstance(content, dict):
         members = content
     else:
         members = {}
+
     if members:
         shown = json_text(content)
     else:
         shown = text
+
     headers = tuple(
         (name.decode(), value.decode("latin-1"))
         for name, value in result.headers

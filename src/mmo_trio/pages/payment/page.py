@@ -278,6 +278,7 @@ async def _render_payment(
     back = _merchant_redirect_url(transaction, page)
     if back is not None and PRESSED_PARAMETER not in request.args:
         return Response("", 303, {"Location": _encode_location(back)})
+
     now = context.now()
     is_elsewhere = transaction.order.provider in context.elsewhere
     is_contradicted = (
@@ -391,6 +392,7 @@ def payer_status(
         return PayerStatus.UNCLEAR
     if (asked := _asked_now(transaction, now=now)) is not None:
         return asked
+
     stage = transaction.progress.stage
     waits_for_payer = stage.is_unsent and transaction.progress.payer_action is not None
     is_slow = not stage.is_terminal and _waited(transaction, now) >= SLOW_AFTER
@@ -400,6 +402,7 @@ def payer_status(
         return _STATUS_BY_STAGE[transaction.progress.stage]
     if now >= _closes_at(transaction, page):
         return PayerStatus.CLOSED
+
     return PayerStatus.OPEN
 
 
@@ -420,6 +423,7 @@ def _open_action(transaction: Transaction, *, now: Instant) -> PayerAction | Non
     action, stage = transaction.progress.payer_action, transaction.progress.stage
     if action is None or (action.ends_at is not None and now >= action.ends_at):
         return None
+
     page = transaction.order.page
     if stage is Stage.AWAITING_CUSTOMER and (page is None or now >= page.closes_at):
         return None
@@ -427,6 +431,7 @@ def _open_action(transaction: Transaction, *, now: Instant) -> PayerAction | Non
         return None
     if stage in (Stage.AWAITING_CUSTOMER, Stage.AWAITING_RESULT):
         return action
+
     return None
 
 
@@ -494,20 +499,25 @@ def find_ending(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -
     or nothing was ever sent, is the payer told that no money has moved."""
     if status is PayerStatus.PAID:
         return Ending(texts.paid, kind="good", sign="check")
+
     if status is PayerStatus.UNCLEAR:
         is_open = code is not None and not EXPLANATIONS[code].proves_nothing_moved
         if code is not None and is_open:
             reason = texts.reasons[code]
         else:
             reason = ""
+
         advice = texts.next_steps[PayerStep.WAIT]
         return Ending(texts.unclear, "", reason, advice, kind="neutral", sign="info")
+
     if status is PayerStatus.CLOSED:
         code = ErrorCode.USER_TIMEOUT
     elif status is not PayerStatus.FAILED:
         return None
+
     if code is None:
         return Ending(texts.not_paid)
+
     advice = texts.next_steps[EXPLANATIONS[code].payer_step]
     return Ending(texts.not_paid, texts.not_taken, texts.reasons[code], advice)
 
@@ -587,6 +597,7 @@ def _keeping_language(
             httponly=True,
             samesite="Lax",
         )
+
     return response
 
 
@@ -597,6 +608,7 @@ async def _events(
     events); an event has only page texts. End when there is no payment or no store."""
     if not streams.has_room_for(token):  # Others have begun since the response was made.
         return
+
     with streams.hold(token), suppress(StoreUnavailable):
         last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
         yield b"retry: 1000\n\n"
@@ -604,6 +616,7 @@ async def _events(
             transaction = await _find_transaction(context, token)
             if transaction is None or transaction.order.page is None:
                 return
+
             now = context.now()
             status = payer_status(transaction, now=now)
             members: dict[str, str] = {"standing": status}
@@ -614,10 +627,12 @@ async def _events(
                 members["help"] = "1"
             elif status is PayerStatus.SLOW:
                 members["left"] = format_time_waited(_waited(transaction, now), texts)
+
             event = json.dumps(members, ensure_ascii=False)
             if event != last:
                 last = event
                 yield f"data: {event}\n\n".encode()
+
             with trio.move_on_after(
                 REFRESH_INTERVALS_S.get(status, REFRESH_INTERVALS_S[PayerStatus.OPEN])
             ):

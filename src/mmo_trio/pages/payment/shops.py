@@ -34,12 +34,15 @@ class Shop:
         do not say it."""
         if self.order_label is None or labels is None:
             return ""
+
         value = json.loads(labels).get(self.order_label)
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             return ""
+
         text = " ".join(visible_text(str(value)).split())
         if len(text) <= ORDER_TEXT_CHARACTERS_MAX:
             return text
+
         return text[: ORDER_TEXT_CHARACTERS_MAX - 1] + "…"
 
 

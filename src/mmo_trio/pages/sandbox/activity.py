@@ -148,6 +148,7 @@ async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[Shown
             head = f"HTTP {attempt.status}"
         else:
             head = ""
+
         transaction = payments[reference]
         shown_key = key if callback.brand == DEMO_BRAND_ID else None
         shown.append(
@@ -162,6 +163,7 @@ async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[Shown
                 "\n\n".join(part for part in (head, visible_text(body)) if part),
             )
         )
+
     return shown
 
 
@@ -173,6 +175,7 @@ def _request_text(transaction: Transaction, url: str, key: str) -> str:
         query = f"?{parts.query}"
     else:
         query = ""
+
     head = (
         f"POST {path}{query} HTTP/1.1\n"
         f"Host: {parts.netloc}\n"

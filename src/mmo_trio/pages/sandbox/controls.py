@@ -56,12 +56,15 @@ async def pay() -> Response:
     reply = await pages_context().submit(ConfirmPage(reference.upper()))
     if isinstance(reply, Applied):
         return json_response({"gatewayReference": reply.transaction.reference})
+
     if isinstance(reply, Ignored):
         reason = reply.reason
     else:
         reason = "It was refused."
+
     if isinstance(reply, Ignored) and reply.transaction is not None:
         return json_response({"gatewayReference": reply.transaction.reference, "ignored": reason})
+
     raise ProblemError(problems.NOT_FOUND.problem(reason))
 
 
@@ -88,20 +91,24 @@ def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotif
     amount, party = body.get("amount"), body.get("party")
     if not isinstance(amount, dict):
         raise validation_error("amount", "must be an object with value and currency")
+
     if not isinstance(party, dict):
         raise validation_error(
             "party", "must be an object with msisdn, and id if the payer typed one"
         )
+
     currency, msisdn = _required_text(amount, "currency"), _required_text(party, "msisdn")
     value = amount.get("value")
     if not isinstance(value, JsonNumber):
         raise validation_error("amount.value", "must be a number")
+
     try:
         paid = to_money(check_amount(parse_number(value.text)), currency)
     except AmountError as error:
         raise validation_error("amount.value", str(error)) from None
     except KeyError:
         raise validation_error("amount.currency", "must be a currency of ISO 4217") from None
+
     return DepositNotified(
         provider=method.provider,
         provider_reference=_required_text(body, "providerReference"),

@@ -93,6 +93,7 @@ async def show_payment(reference: str) -> Response:
     transaction = await context.store.transaction(reference)
     if transaction is None or transaction.order.page is None:
         return Response(await render_template("unknown.html"), 404)
+
     order, token = transaction.order, transaction.order.page.token
     recorded = await context.store.admin.callbacks(gateway_reference=reference)
     callbacks = await describe_callbacks(recorded)
@@ -101,6 +102,7 @@ async def show_payment(reference: str) -> Response:
         shop = Shop(order.brand)
     else:
         shop = shop_of(record.brand)
+
     number = order.party.msisdn.removeprefix("+")
     own_url = f"/try/{reference}"
     variables = payment_variables(

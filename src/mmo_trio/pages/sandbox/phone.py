@@ -78,6 +78,7 @@ async def pick_number() -> Response:
 async def show_phone(number: str) -> Response:
     if not MSISDN_PATTERN.fullmatch(number):
         return Response(await render_template("unknown.html"), 404)
+
     number = _without_plus(number)
     page = await render_template(
         "phone.html",
@@ -98,17 +99,21 @@ async def answer_prompt(number: str, reference: str) -> Response:
         origin = f"/try/{guide}"
     else:
         origin = f"/phone/{_without_plus(number)}"
+
     if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
         return Response(await render_template("unknown.html"), 404)
+
     is_waiting = any(prompt.reference == reference for prompt in _prompts(number))
     if operator is None or not is_waiting:
         return Response("", 303, {"Location": origin})
+
     if action in DECLINE_CODES:
         operator.decline(reference, error_code=DECLINE_CODES[action])
     elif _PIN_PATTERN.fullmatch(pin):
         operator.approve(reference)
     else:
         return Response("", 303, {"Location": f"{origin}?wrong_pin={reference}"})
+
     return Response("", 303, {"Location": f"{origin}?done={action}"})
 
 
@@ -134,6 +139,7 @@ async def stream_events(number: str) -> Response:
                     break
                 with trio.move_on_after(CHECK_INTERVAL_S):
                     await context.closing.wait()
+
         if state != shown:
             yield b"data: prompt\n\n" if prompts else b"data: message\n\n"
 
@@ -254,6 +260,7 @@ def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
         if prompt.status is Status.SUCCESS:
             balance += -amount.minor if is_payin else amount.minor
             balances[amount.currency] = balance
+
         messages.append(
             PhoneMessage(
                 reference=prompt.progress.provider_reference or prompt.reference,
@@ -264,6 +271,7 @@ def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
                 balance=Money(balance, amount.currency),
             )
         )
+
     return messages
 
 

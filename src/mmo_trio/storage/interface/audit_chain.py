@@ -73,22 +73,27 @@ class AuditChainVerifier:
                 return f"row {row.number} was changed."
             if fault := self._verify_mac(row):
                 return fault
+
             self.verified_head = AuditHead(row.number, row.hash)
+
         return None
 
     def _verify_mac(self, row: AuditRow) -> str | None:
         if self._keys is None:
             return None
+
         key = self._keys.get(row.key_id)
         if key is None:
             return (
                 f"row {row.number} was authenticated with the key {row.key_id}, which this master "
                 f"key can't open."
             )
+
         if not hmac.compare_digest(
             row.mac.encode(), row_mac(key, AuditHead(row.number, row.hash)).encode()
         ):
             return f"row {row.number} was changed: it isn't authentic."
+
         return None
 
     def verify_end(self, head: AuditHead) -> str | None:

@@ -86,14 +86,18 @@ class Assumptions:
             known = self._committed.get(reference)
             if known is None or known.began_at < connection.opened_at:
                 return None
+
             ledger.transactions[reference] = known.transaction
+
         fences: dict[IntentKey, int] = {}
         for key in reads.intents:
             known = self._committed.get(key[0])
             if key[1] is not IntentKind.CALLBACK or known is None or known.callback is None:
                 return None
+
             ledger.intents[key] = known.callback
             fences[key] = 0
+
         return LoadedBatch(ledger, {}, fences, self._known_brands)
 
     def learn_load(self, reads: Reads, loaded: LoadedBatch) -> None:
@@ -112,6 +116,7 @@ class Assumptions:
         for reference, kind in effect.concluded:
             if kind is IntentKind.CALLBACK:
                 committed.pop(reference, None)
+
         for transaction in effect.written_transactions:
             reference = transaction.reference
             callback = effect.scheduled.get((reference, IntentKind.CALLBACK))
@@ -124,6 +129,7 @@ class Assumptions:
             is_old = committed[oldest].began_at < began_at - COMMITTED_FOR_S
             if not is_old and len(committed) <= COMMITTED_MAX:
                 break
+
             del committed[oldest]
 
     @contextmanager

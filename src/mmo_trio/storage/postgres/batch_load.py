@@ -137,9 +137,12 @@ async def load_batch(
         )
         if order is not None:
             ledger.transactions[gateway_reference] = parse_transaction(order, progress)
+
         uses[brand, merchant_reference] = nth
+
     for brand, counter, day, amount in results.get(_SELECT_USAGE, ()):
         ledger.usage[brand, counter] = UsageCount(day, amount)
+
     fences = dict[IntentKey, int]()
     for statement in (_SELECT_INTENTS, _FIND_INTENTS):
         for brand, gateway_reference, kind, fence, *question in results.get(statement, ()):
@@ -147,11 +150,14 @@ async def load_batch(
             ledger.intents[key] = durable_intent(key[1], gateway_reference, fence, *question)
             fences[key] = fence
             known_brands.add(gateway_reference, brand)
+
     for statement in (_SELECT_TRANSACTIONS, _FIND_TRANSACTIONS):
         _add_transactions(ledger, results.get(statement, ()))
+
     received = results.get(_SELECT_DEPOSITS, ())
     for provider, reference, _, gateway_reference in received:
         ledger.deposits[deposits[provider, reference]] = gateway_reference
+
     if missing := {
         (brand, reference)
         for _, _, brand, reference in received
@@ -162,13 +168,17 @@ async def load_batch(
             connection, [(_SELECT_TRANSACTIONS, tables.bind(_SELECT_TRANSACTIONS, keys))]
         )
         _add_transactions(ledger, found[_SELECT_TRANSACTIONS])
+
     for (row,) in results.get(_SELECT_CLAIMS, ()):
         claim = parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
+
     for payment, row in results.get(_SELECT_REVERSALS, ()):
         ledger.reversals[payment] = parse_reversals(row)
+
     for reference, transaction in ledger.transactions.items():
         known_brands.add(reference, transaction.order.brand)
+
     ledger.prefetched = reads
     if ledger.deposits or ledger.references:
         loaded = (
@@ -176,6 +186,7 @@ async def load_batch(
             (record.gateway_reference for record in ledger.references.values()),
         )
         ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
+
     return LoadedBatch(ledger, uses, fences, known_brands)
 
 
@@ -198,6 +209,7 @@ def _batch_queries(
             unknown.append((reference,))
         else:
             transactions.append((brand, reference))
+
     intents: list[tuple[str, str, str]] = []
     unknown_intents: list[tuple[str, str]] = []
     for reference, kind in reads.intents:
@@ -206,6 +218,7 @@ def _batch_queries(
             intents.append((brand, reference, kind))
         elif pipeline.is_storable(reference):
             unknown_intents.append((reference, kind))
+
     for by_brand, keys in (
         (_SELECT_REFERENCE_USES, [key for key in reads.references if pipeline.is_storable(key[1])]),
         (_SELECT_INTENTS, intents),
@@ -214,6 +227,7 @@ def _batch_queries(
     ):
         if keys:
             yield by_brand, tables.bind(by_brand, keys)
+
     for statement, others in (
         (_SELECT_DEPOSITS, deposits),
         (_SELECT_CLAIMS, reads.claims),

@@ -318,20 +318,24 @@ def batch_statements(
     if effect.references:
         rows = _use_rows(effect, loaded)
         yield from tables.bind(_INSERT_REFERENCE_USES, rows)
+
     if effect.created:
         if not is_horizon_held:
             yield CHECK_CREATION.bind(
                 min(creation.order.created_at for creation in effect.created.values())
             )
         yield from _creation_statements(effect, tables)
+
     if submitted := effect.submitted_brands:
         yield _CHECK_SUBMISSION.bind(" ".join(sorted(submitted)))
+
     if effect.advanced:
         moved = [
             (now.order.brand, reference, was.progress.version, *progress_columns(now))
             for reference, (was, now) in sorted(effect.advanced.items())
         ]
         yield from tables.bind_counted(_UPDATE_TRANSACTIONS, moved)
+
     if effect.redated:
         redated = [
             (
@@ -343,24 +347,32 @@ def batch_statements(
             for reference, redated in sorted(effect.redated.items())
         ]
         yield from tables.bind(_REDATE_TRANSACTIONS, redated)
+
     yield from _wake_statements(effect, tables)
     if effect.claims:
         yield from _claim_statements(effect)
+
     if effect.reversals:
         yield from _reversal_statements(effect)
+
     yield from _intent_statements(effect, loaded, tables, holder)
     if effect.journal:
         yield from tables.bind(_INSERT_JOURNAL, [*map(_journal_row, effect.journal)])
+
     if effect.callbacks:
         yield from tables.bind(_INSERT_CALLBACKS, [*map(callback_columns, effect.callbacks)])
         if bodies := callback_body_rows(effect):
             yield from tables.bind(_INSERT_CALLBACK_BODIES, bodies)
+
     if effect.suspense:
         yield _UPSERT_SUSPENSE.bind_rows(sorted(suspense_rows(effect)))
+
     if effect.closed:
         yield _CLOSE_SUSPENSE.bind_rows(closed_rows(effect))
+
     if effect.reopened:
         yield _REOPEN_SUSPENSE.bind_rows(reopened_rows(effect))
+
     if effect.breakers:
         breakers = sorted(effect.breakers.items())
         yield _UPSERT_BREAKERS.bind_rows(
@@ -369,6 +381,7 @@ def batch_statements(
         yield _INSERT_BREAKER_CHANGES.bind_rows(
             (brand, effect.latest_stamp, stored.breaker.state) for brand, stored in breakers
         )
+
     if effect.usage:
         yield from tables.bind(_UPSERT_USAGE, usage_rows(effect))
         limits = [
@@ -378,6 +391,7 @@ def batch_statements(
         ]
         if limits:
             yield from tables.bind(_CHECK_USAGE, limits)
+
     if figures := batch_counts(effect):
         rows = [(*key, counted.times, counted.minor) for key, counted in figures.items()]
         yield from tables.bind(_INSERT_COUNTS, rows)
@@ -398,6 +412,7 @@ def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...
                 reference.is_lost,
             )
         )
+
     return sorted(rows, key=lambda row: row[:3])
 
 
@@ -415,6 +430,7 @@ def _creation_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundSta
                 for deposit in effect.deposits
             )
         )
+
     rows_created = [
         (*order_columns(creation), *progress_columns(creation)) for creation in created.values()
     ]
@@ -441,6 +457,7 @@ def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStateme
             deleted.append((*key, was))
         elif before is not None and (was != wake_at or before.order.created_at != order.created_at):
             updated.append((*key, was, order.created_at, wake_at))
+
         receipt, earlier = (
             provider_receipt_key(now.progress),
             before and provider_receipt_key(before.progress),
@@ -448,6 +465,7 @@ def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStateme
         if receipt != earlier:
             receipts += [(*key, receipt)] if receipt is not None else []
             replaced += [(*key, earlier)] if earlier is not None else []
+
     statements: Sequence[tuple[BrandStatement | InsertStatement, Sequence[tuple[Any, ...]]]] = (
         (_INSERT_WAKES, inserted),
         (_UPDATE_WAKES, updated),
@@ -471,15 +489,19 @@ def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
         if claim is None:
             deleted += [(*key, was)] if was else []
             continue
+
         columns = (claim.version, claim.wake_at, serialize_claim(claim))
         if was:
             updated.append((*key, was, *columns))
         else:
             inserted.append((*key, *columns))
+
     if inserted:
         yield _INSERT_CLAIMS.bind_rows(inserted)
+
     if updated:
         yield _UPDATE_CLAIMS.bind_rows(updated, len(updated))
+
     if deleted:
         yield _DELETE_CLAIMS.bind_rows(deleted, len(deleted))
 
@@ -494,6 +516,7 @@ def _reversal_statements(effect: NetEffect) -> Iterator[BoundStatement]:
     ]
     if inserted:
         yield _INSERT_REVERSALS.bind_rows(inserted)
+
     if updated:
         yield _UPDATE_REVERSALS.bind_rows(updated, len(updated))
 
@@ -515,6 +538,7 @@ def _intent_statements(
                 concluded,
                 lambda rows: sum((reference, kind) in fences for _, reference, kind, _ in rows),
             )
+
     if effect.scheduled:
         inserted: list[tuple[object, ...]] = []
         upserted: list[tuple[object, ...]] = []
@@ -527,6 +551,7 @@ def _intent_statements(
                 inserted.append(row)
             else:
                 upserted.append(row)
+
         for statement, rows in (
             (_INSERT_INTENTS, inserted),
             (_UPSERT_INTENTS, upserted),

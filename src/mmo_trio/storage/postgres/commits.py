@@ -229,6 +229,7 @@ class Commit(Generic[T]):
         joined = None
         if self.may_join and covered is None:
             joined = _joiner.join(every)
+
         if joined is not None:
             every = [joined]
         elif not self.has_begun:
@@ -256,6 +257,7 @@ class Commit(Generic[T]):
         every = [*statements]
         if self.raiser is not None and covered is not None:
             every.append(self.raiser.statement.bind())
+
         if not is_whole:
             every.append(_COMMIT.bind())
 

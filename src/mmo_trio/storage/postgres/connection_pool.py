@@ -141,12 +141,14 @@ class ConnectionPool:
                 trio.lowlevel.checkpoint()
             )  # A caller that tries again at once must let others run.
             raise StoreLost("PostgreSQL can't be reached")
+
         began = trio.current_time()
         try:
             connection = await self._take(deadline)
         except psycopg.Error as error:
             self._record(error, began)
             raise
+
         is_reusable = False
         try:
             with trio.CancelScope(deadline=deadline, shield=True) as scope:
@@ -154,8 +156,10 @@ class ConnectionPool:
                     await connection.execute("DISCARD PLANS", prepare=False)
                     connection.planned_at = began
                 result = await call(connection)
+
             if scope.cancelled_caught:
                 raise psycopg.OperationalError("PostgreSQL didn't answer in time")
+
             is_reusable = True
         except psycopg.Error as error:
             self._record(error, began)
@@ -202,11 +206,14 @@ class ConnectionPool:
                 await self._places.acquire()
             if scope.cancelled_caught:
                 raise psycopg.OperationalError("no connection became free in time") from None
+
         while self._idle:
             connection = self._idle.pop()
             if not _is_spoken_to(connection) and self.primary.is_current(connection):
                 return connection
+
             await connection.close()
+
         return await self._open(deadline)
 
     async def _open(self, deadline: float) -> PostgresConnection:
@@ -234,12 +241,15 @@ class ConnectionPool:
         if self._nursery is None:
             self._places.release()
             raise StoreUnavailable("the store is closed")
+
         self._nursery.start_soon(open_one)
         with trio.CancelScope(deadline=deadline, shield=True):
             await has_ended.wait()
+
         is_wanted = has_ended.is_set()
         if opened:
             return opened[0]
+
         raise (
             errors[0]
             if errors
@@ -267,6 +277,7 @@ class ConnectionPool:
                     connection, deadline
                 ):  # psycopg's own would drop the prepared statements.
                     await execute_pipeline(connection, [_ROLLBACK.bind()])
+
         if connection.closed:
             self._places.release()
         elif self._nursery is None:

@@ -100,6 +100,7 @@ def build_conninfo(url: str) -> str:
             " postgresql://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write, with special"
             " characters of the password percent-encoded"
         ) from None
+
     return make_conninfo("", **{**_CONNINFO_DEFAULTS, **parameters, "client_encoding": "UTF8"})
 
 

@@ -219,6 +219,7 @@ class DistributedTables(Tables):
         for first in range(0, len(brands), BRANDS_PER_SEARCH):
             if first and trio.current_time() - began_at > SEARCH_FOR_S:
                 break
+
             some = {brand: owned[brand] for brand in brands[first : first + BRANDS_PER_SEARCH]}
             try:
                 found += await _find_of_brands(connection, some, search)
@@ -226,6 +227,7 @@ class DistributedTables(Tables):
                 if not found or classify_error(error) is PostgresErrorKind.DISCONNECTED:
                     raise
                 break  # What has been found is this process's to send.
+
         return None, found
 
     async def claim_abandoned(
@@ -236,6 +238,7 @@ class DistributedTables(Tables):
         by_brand: dict[str, list[tuple[str, str]]] = {}
         for brand, reference, kind in await fetch_rows(connection, SELECT_ABANDONED, ended, limit):
             by_brand.setdefault(brand, []).append((reference, kind))
+
         claimed: list[Row] = []
         for brand, keys in sorted(by_brand.items()):
             references, kinds = map(list, zip(*keys, strict=True))
@@ -248,6 +251,7 @@ class DistributedTables(Tables):
             }
             cursor = await connection.execute(CLAIM_ABANDONED.encode(), values, binary=True)
             claimed += await cursor.fetchall()
+
         return claimed
 
     async def counted_groups(
@@ -309,11 +313,13 @@ async def distribute(connection: PostgresConnection) -> None:
             f"distributed, as their"
             " statements are for one server"
         )
+
     await fetch_rows(connection, "SELECT create_distributed_function('still_so(boolean)')")
     await _distribute_tables(connection, DISTRIBUTED_TABLES)
     await connection.execute(_CREATE_BRAND_BATCHES.encode())
     for _ in await fetch_rows(connection, _SELECT_UNDISTRIBUTED, ["batches"]):
         await connection.execute("SELECT citus_add_local_table_to_metadata('batches')")
+
     await _distribute_tables(connection, ["brand_batches"])
 
 
@@ -337,9 +343,11 @@ async def _require_citus(connection: PostgresConnection) -> None:
             "all servers, add it to"
             " shared_preload_libraries, and run CREATE EXTENSION citus"
         )
+
     version = str(found[0][0])
     if int(version.split(".")[0]) < CITUS_MAJOR_MIN:
         raise StoreUnusable(f"Citus {version} is too old: {CITUS_MAJOR_MIN} or later is needed")
+
     ((coordinators, workers),) = await fetch_rows(
         connection,
         "SELECT count(*) FILTER (WHERE groupid = 0), count(*) FILTER (WHERE shouldhaveshards AND "
@@ -351,6 +359,7 @@ async def _require_citus(connection: PostgresConnection) -> None:
             "Citus doesn't know its coordinator: run SELECT citus_set_coordinator_host('HOST', "
             "PORT) on it"
         )
+
     if not workers:
         raise StoreUnusable(
             "Citus has no workers: run SELECT citus_add_node('HOST', PORT) on its coordinator"

@@ -73,6 +73,7 @@ async def _wait_for_either(handle: int) -> Ready:
             (Ready.W if events & select.POLLOUT else 0)
             | (Ready.R if events & ~select.POLLOUT else 0)
         )
+
     ready = Ready.NONE
 
     async def wait_readable() -> None:
@@ -90,6 +91,7 @@ async def _wait_for_either(handle: int) -> Ready:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait_readable)
         nursery.start_soon(wait_writable)
+
     return ready
 
 
@@ -110,6 +112,7 @@ def read_rows(
             found.append(transformer.load_rows(0, result.ntuples, tuple))
         else:
             found.append([])
+
     return found
 
 

@@ -59,6 +59,7 @@ def require_confirmation(connection: PostgresConnection) -> Iterator[None]:
         if connection.warnings:
             raise UnconfirmedCommit(connection.warnings[0]) from error
         raise
+
     if connection.warnings:
         raise UnconfirmedCommit(connection.warnings[0])
 
@@ -152,11 +153,13 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
         return PostgresErrorKind.UNCONFIRMED
     if isinstance(error, StoreReplaced):
         return PostgresErrorKind.UNAVAILABLE
+
     state = error.sqlstate or ""
     if found := KINDS_BY_SQLSTATE.get(state) or KINDS_BY_CLASS.get(state[:2]):
         return found
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return PostgresErrorKind.DISCONNECTED
+
     return PostgresErrorKind.PROGRAMMING_ERROR
 
 
@@ -167,8 +170,10 @@ def translate_error(error: Exception) -> Exception:
     remedy = None
     if isinstance(error, psycopg.Error):
         remedy = _REMEDIES.get(error.sqlstate or "")
+
     if remedy is not None:
         line = f"{line}: {remedy}"
+
     match classify_error(error):
         case PostgresErrorKind.CONFLICT:
             return StoreUnavailable(f"other processes were quicker again and again: {line}")

@@ -62,6 +62,7 @@ async def stored_version(connection: PostgresConnection) -> int:
     ((is_there,),) = await fetch_rows(connection, "SELECT to_regclass('mmo_schema') IS NOT NULL")
     if not is_there:
         return 0
+
     ((version, needs),) = await fetch_rows(
         connection, "SELECT coalesce(max(version), 0), coalesce(max(needs), 0) FROM mmo_schema"
     )
@@ -70,6 +71,7 @@ async def stored_version(connection: PostgresConnection) -> int:
             f"the database has schema {version}, which this version doesn't know: install a later "
             f"mmo-gateway"
         )
+
     return int(version)
 
 
@@ -86,6 +88,7 @@ async def migrate(connection: PostgresConnection, report: ReportMigration = repo
             if await stored_version(connection) < number:
                 report(number, latest_version())
                 await _apply(connection, number, script)
+
         log_migration(before, latest_version(), trio.current_time() - begin)
         await maintain_partitions(connection)
         while await maintain_partitions(connection, of_past=True):
@@ -112,12 +115,14 @@ async def _apply(connection: PostgresConnection, number: int, script: str) -> No
         await _execute_script(connection, script)
         await _record_version(connection, number, script)
         return
+
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '3s'")
         await connection.execute("SET LOCAL statement_timeout = 0")
         await connection.execute(VERSION_TABLE.encode())
         if _ALONE.search(script):
             await _require_alone(connection)
+
         await _execute_script(connection, script)
         await _record_version(connection, number, script)
 

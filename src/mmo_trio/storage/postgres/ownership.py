@@ -178,12 +178,14 @@ class PostgresChannelOwnership:
         named = None if is_whole else waiting
         if named is not None and not named and not end_leases:
             return ()
+
         claim = partial(
             claim_channels, excluding=excluding, known=known, waiting=named, end_leases=end_leases
         )
         claimed = await self._call_once(lambda c: claim(c, self.tables, self.lease_number))
         if is_whole:
             self._channel_scans.record(began_at, trio.current_time())
+
         self._marks.forget(claim.brand for claim in claimed)
         return claimed
 
@@ -206,13 +208,16 @@ class PostgresChannelOwnership:
         now = time.monotonic()
         if is_whole:
             self._marks.whole_scans.record(began_at, now)
+
         found = Counter(brand for *_, brand, _ in rows)
         for *_, brand, id in rows:
             self._marks.set(brand, now, id)
+
         if last_id is not None:
             for brand in room.keys() - set(afresh):
                 if found[brand] < room[brand]:
                     self._marks.set(brand, now, last_id)
+
         return [
             WorkItem(
                 durable_intent(IntentKind.CALLBACK, reference, fence),
@@ -292,6 +297,7 @@ async def claim_channels(
     is not known. With `waiting`, claim only channels of these brands."""
     if end_leases and (await connection.execute(EXPIRE_LEASES.encode())).rowcount:
         waiting = None  # All that the dead have left is wanted.
+
     values = {
         "excluding": list(excluding),
         "me": holder,
@@ -301,6 +307,7 @@ async def claim_channels(
     }
     if waiting is None:
         waiting = await tables.waiting_brands(connection, values)
+
     values["waiting"] = list(waiting or ())
     statement = _CLAIM_CHANNELS.format(waiting=_WAITING if waiting is None else _NAMED)
     cursor = await connection.execute(statement.encode(), values)

@@ -120,7 +120,9 @@ def missing_partitions(
         assert wanted.end is not None
         if not any(_overlap(partition, wanted) for partition in known):
             missing.append(wanted)
+
         at = wanted.end
+
     return missing
 
 
@@ -193,6 +195,7 @@ async def ensure_partitions(connection: PostgresConnection, now: Instant) -> Seq
         made += await _make_partitions(
             connection, missing_partitions(table, existing, now), existing[-1]
         )
+
     return made
 
 
@@ -213,6 +216,7 @@ async def ensure_past_partitions(
             made += await _make_partitions(
                 connection, [gap] if gap.end is not None and gap.end <= now else [], rest
             )
+
     return made
 
 
@@ -227,6 +231,7 @@ async def _make_partitions(
         logger.info("partition_postponed", table=rest.table, error=type(error).__name__)
     except psycopg.errors.InsufficientPrivilege:
         logger.warning("partition_refused", table=rest.table)
+
     return made
 
 
@@ -244,6 +249,7 @@ async def rows_without_partition(connection: PostgresConnection) -> Sequence[str
                 f"rows of {table.name} without a partition of their time, in {rest}: "
                 f"{count} ({size})"
             )
+
     return found
 
 
@@ -288,8 +294,10 @@ async def _make_partition(
             made = _narrowed(wanted, Instant(left[0][0]))
         else:
             made = wanted
+
         if made.begin == made.end:
             return ()
+
         await connection.execute(
             f"CREATE TABLE {made.name} (LIKE {made.table} INCLUDING DEFAULTS)".encode()
         )
@@ -306,10 +314,12 @@ async def _make_partition(
                 f"{made.name} TABLE moved"
             )
             await connection.execute(move.encode())
+
         bounds = f"FROM ({made.begin}) TO ({made.end})"
         await connection.execute(
             f"ALTER TABLE {made.table} ATTACH PARTITION {made.name} FOR VALUES {bounds}".encode()
         )
+
     return (made,)
 
 
@@ -360,4 +370,5 @@ async def _drop_oldest_bodies(connection: PostgresConnection, before: Instant) -
         )
         if counted and await drop_partition(connection, partition):
             return int(counted[0][0])
+
     return None

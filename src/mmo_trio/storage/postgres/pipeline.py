@@ -40,10 +40,13 @@ def _array_encoder(oid: int, encode: Encode) -> Encode:
         if len(elements) == 1:  # As in all small batches.
             if (only := elements[0]) is None:
                 return null
+
             encoded = encode(only)
             return head_of_one + _integer(len(encoded)) + encoded
+
         if not elements:
             return _empty_array(0, 0, oid)
+
         parts = [_array_head(1, None in elements, oid, len(elements), 1)]
         for element in elements:
             if element is None:
@@ -52,6 +55,7 @@ def _array_encoder(oid: int, encode: Encode) -> Encode:
                 encoded = encode(element)
                 parts.append(_integer(len(encoded)))
                 parts.append(encoded)
+
         return b"".join(parts)
 
     return encode_all
@@ -176,21 +180,25 @@ def _pipeline(
     pgconn.enter_pipeline_mode()
     for statement in unprepared:
         pgconn.send_prepare(statement.name, statement.text)
+
     for item in statements:
         pgconn.send_query_prepared(
             item.statement.name, item.values, item.statement.formats, pq.Format.BINARY
         )
+
     pgconn.pipeline_sync()
     results = yield from _collect_results(pgconn)
     pgconn.exit_pipeline_mode()
     for statement, result in zip(unprepared, results, strict=False):
         if result.status == pq.ExecStatus.COMMAND_OK:
             prepared.add(statement.name)
+
     if pgconn.transaction_status == pq.TransactionStatus.INERROR:
         pgconn.send_query(b"ROLLBACK")
         yield from _flush(pgconn)
         while (yield from _next_result(pgconn)) is not None:
             pass
+
     failed = [result for result in results if result.status == pq.ExecStatus.FATAL_ERROR]
     return failed or results[len(unprepared) :]
 
@@ -203,6 +211,7 @@ def _collect_results(pgconn: pq.abc.PGconn) -> Generator[Wait, Ready | int, list
         while pgconn.is_busy():
             if (yield Wait.R):
                 pgconn.consume_input()
+
         result = pgconn.get_result()
         if result is None:  # Those of the next statement follow.
             if pgconn.status == pq.ConnStatus.BAD:

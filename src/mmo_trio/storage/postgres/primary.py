@@ -75,15 +75,18 @@ class PrimaryFinder:
             except psycopg.Error as error:
                 errors.append(error)
                 continue
+
             if self.is_current(connection):
                 self._preferred = place
                 self._note(place, connection.timeline)
                 return connection
+
             self._report(place, connection.timeline)
             await end_session(connection)
             errors.append(
                 psycopg.OperationalError("a primary that was replaced still takes writes: end it")
             )
+
         final = [
             error for error in errors if classify_error(error) is not PostgresErrorKind.DISCONNECTED
         ]
@@ -99,12 +102,15 @@ class PrimaryFinder:
         always, and what psycopg raises."""
         if self.mark is None:
             return
+
         if self.replaced_by is None:
             known = self.mark
             found = await read_store_state(connection)
             if found.mark.store_id == known.store_id and not lost_epochs(found.mark, known):
                 return
+
             self.replaced_by = found
+
         raise StoreReplaced(
             "the database lacks what was committed to it: a backup was restored, or a "
             "failover lost it"
@@ -137,6 +143,7 @@ class PrimaryFinder:
             connection = await self._open(server)
         except psycopg.Error:
             return
+
         await end_session(connection)
         if connection.timeline is not None and connection.timeline.is_replaced_by(self.latest):
             self._report(place, connection.timeline)
@@ -157,12 +164,14 @@ class PrimaryFinder:
             if error.sqlstate is None:
                 await end_session(connection)
                 raise
+
             # The role may not see it, or this server has none.
         return connection
 
     def _note(self, place: int, timeline: Timeline | None) -> None:
         if timeline is None or self.latest == timeline:
             return
+
         if self.latest is not None and self.latest.is_replaced_by(timeline):
             logger.warning(
                 "primary_replaced",
@@ -170,6 +179,7 @@ class PrimaryFinder:
                 timeline=timeline.number,
             )
             self._preferred = place
+
         self.latest = timeline
         self._reported.discard(place)
 
@@ -206,6 +216,7 @@ def split_servers(conninfo: str) -> Sequence[str]:
     total = max((len(values) for name, values in parts.items() if name != "port"), default=1)
     if total == 1:
         return [conninfo]
+
     return [
         make_conninfo(
             conninfo,

@@ -89,6 +89,7 @@ async def look_up(
             by_gateway.append((query.brand, query.gateway_reference, place))
         else:
             by_merchant.append((query.brand, query.merchant_reference, place))
+
     statements: list[BoundStatement] = []
     for statement, named in (
         (_BY_GATEWAY_REFERENCE, by_gateway),
@@ -97,6 +98,7 @@ async def look_up(
         storable = [pair for pair in named if is_storable(pair[1])]
         if storable:
             statements += tables.bind(statement, storable)
+
     results = await execute_pipeline(connection, statements)
     found = {row[0]: row[1:] for rows in results for row in rows}
     return [found.get(place) for place in range(len(queries))]

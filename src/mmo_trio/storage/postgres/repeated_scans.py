@@ -138,6 +138,7 @@ class DueSearch:
             begin = _BEGINNING
         else:
             begin = self._begin()
+
         values = {
             "me": holder,
             "begin": begin,
@@ -149,8 +150,10 @@ class DueSearch:
         found = [(brand, reference) for brand, reference in await cursor.fetchall()]
         if is_whole:
             self._whole_searches.record(began_at, time.monotonic())
+
         if len(found) < limit:
             self._searched_until = now
+
         return found
 
     async def next_wake(

@@ -85,11 +85,13 @@ async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection
     version = connection.info.server_version
     if version < POSTGRES_VERSION_MIN:
         raise StoreUnusable(f"PostgreSQL {version // 10_000} is too old: 14 or later is needed")
+
     # Not prepared: behind a pooler of transactions another session would be asked to run it.
     cursor = await connection.execute(_SELECT_FACTS.encode(), prepare=False, binary=True)
     ((pid, encoding, is_read_only, role, schema),) = await cursor.fetchall()
     if pid != connection.info.backend_pid:
         await _check_pooling(primary, connection)
+
     if encoding != "UTF8":
         raise StoreUnusable(
             f"the database's encoding is {encoding}, which can't hold every name and reference: "
@@ -97,6 +99,7 @@ async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection
             " CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and load a dump of the old "
             "one into it"
         )
+
     if is_read_only:
         raise StoreUnusable(
             "this session can't write: the server is a standby, so name the primary in "
@@ -104,12 +107,14 @@ async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection
             " target_session_attrs=read-write; or default_transaction_read_only is set for the "
             "role or the database"
         )
+
     if schema is None:
         raise StoreUnusable(
             f"no schema of the search_path exists: make one with CREATE SCHEMA mmo AUTHORIZATION "
             f"{role}, and name it"
             f" with ALTER ROLE {role} SET search_path = mmo"
         )
+
     search_path = f"SET search_path = {sql.Identifier(schema).as_string()}, pg_temp;"
     await connection.execute(f"{STARTUP_SETUP} {search_path}".encode(), prepare=False)
     return search_path
@@ -151,6 +156,7 @@ async def check_role(connection: PostgresConnection) -> None:
     need."""
     if faults := await find_missing_rights(connection):
         raise StoreUnusable("; ".join(faults))
+
     ((limit,),) = await fetch_rows(connection, _SELECT_CONNECTION_LIMIT)
     needed = WRITER_CONNECTIONS + READER_CONNECTIONS
     if limit < _CONNECTIONS_MIN:
@@ -159,6 +165,7 @@ async def check_role(connection: PostgresConnection) -> None:
             f"up to {needed}."
             " Raise CONNECTION LIMIT or max_connections"
         )
+
     if limit < needed:
         logger.warning("database_connections_limited", allowed=limit, needed=needed)
 
@@ -190,11 +197,13 @@ async def find_missing_rights(connection: PostgresConnection) -> Sequence[str]:
     missing = [(", ".join(privileges), name) for name, privileges in rights]
     for (name,) in await fetch_rows(connection, _SELECT_MISSING_SEQUENCES, tables):
         missing.append(("USAGE", f"SEQUENCE {name}"))
+
     if missing:
         return [
             f"the role lacks rights: GRANT {right} ON {name} TO {existing[0][1]}"
             for right, name in missing
         ]
+
     hidden = await fetch_rows(connection, _SELECT_HIDDEN_ROWS, tables)
     return [
         f"row security may hide rows of {name} from the role: give it BYPASSRLS"

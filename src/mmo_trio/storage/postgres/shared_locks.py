@@ -97,6 +97,7 @@ class RecordsHorizon:
         cancelled the wait for the standby."""
         if end <= self.known:
             return
+
         complete, awaited = await run(partial(self._move, end=end, passes_present=passes_present))
         await wait_for_holders(run, CREATION_LOCK, awaited)
         self.known = max(self.known, complete)
@@ -113,5 +114,6 @@ class RecordsHorizon:
         except BaseException:
             self._is_in_doubt = True
             raise
+
         ((complete,),) = await fetch_rows(connection, _SELECT_HORIZON)
         return Instant(complete), await find_holders(connection, CREATION_LOCK)

@@ -121,14 +121,17 @@ async def _prepare_database(
         version = await migrations.stored_version(connection)
         if version >= migrations.latest_version():
             return await begin(connection, search_path)
+
         if not version and not (serving or create):
             raise StoreUnavailable(
                 "the database has none of our tables; `mmo db migrate` makes them"
             )
+
         if version and not serving:
             raise StoreUnusable(
                 f"the database has schema {version}: bring it up to date with `mmo db migrate`"
             )
+
         return None
 
     async def migrate(connection: PostgresConnection) -> _PreparedDatabase:
@@ -143,6 +146,7 @@ async def _prepare_database(
         database = await connections.call_when_reachable(
             primary, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S
         )
+
     return database
 
 
@@ -189,6 +193,7 @@ async def maintain_while_open(store: PostgresStore) -> None:
         if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
             purged_at = trio.current_time()
             steps += store.purge_steps
+
         for step in steps:
             try:
                 await step()

@@ -59,12 +59,14 @@ class JoinableStatement(PreparedStatement):
             )
         else:
             sql = write or f"SELECT {check}"
+
         made = cls(sql, write, check)
         found = _TABLE.match(write)
         if found:
             made.table = found[1]
         else:
             made.table = ""
+
         made.written_values = write.count("%")
         return made
 
@@ -84,15 +86,19 @@ class StatementJoiner:
             joined = None
             if len(self._made) < SHAPES_MAX:
                 joined = _join(shape)
+
             if joined is None:
                 return None
+
             self._made[shape] = joined
+
         values: list[bytes | None] = []
         checked: list[bytes | None] = []
         for statement in statements:
             assert isinstance(statement.statement, JoinableStatement)
             values += statement.values[: statement.statement.written_values]
             checked += statement.values[statement.statement.written_values :]
+
         return BoundStatement(joined, values + checked)
 
 
@@ -102,6 +108,7 @@ def _join(shape: _Shape) -> PreparedStatement | None:
     tables = {part.table for part in parts if part.write}
     if len(parts) < len(shape) or len(tables) < len(writes):
         return None
+
     checks = [
         part.check.replace(_ROW_COUNT, f"(SELECT count(*) FROM w{nth})")
         for nth, part in enumerate(parts)

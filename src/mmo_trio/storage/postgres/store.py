@@ -121,6 +121,7 @@ class PostgresStore(Store):
             self.ownership = PostgresChannelOwnership(writer_pool, holder, tables)
         else:
             self.ownership = None
+
         self._timeout_s = timeout_s
         self._tables = tables
         self._known_brands = KnownBrands()
@@ -168,6 +169,7 @@ class PostgresStore(Store):
                     if is_found_out(reads, effect):
                         await write(connection, commit, decisions, assumed, False)
                         return decisions
+
             is_repeated = True
             loaded = await load_batch(connection, reads, self._known_brands, self._tables)
             self._assumptions.learn_load(reads, loaded)
@@ -175,6 +177,7 @@ class PostgresStore(Store):
             effect = net_effect(decisions)
             if not effect.is_empty:
                 await write(connection, commit, decisions, loaded, is_horizon_held)
+
             return decisions
 
         async def write(
@@ -186,6 +189,7 @@ class PostgresStore(Store):
         ) -> None:
             for created in effect.created.values():
                 self._known_brands.add(created.reference, created.order.brand)
+
             self._tables.guard(commit, effect)
             statements = batch_statements(
                 effect,
@@ -203,6 +207,7 @@ class PostgresStore(Store):
         except CommitInDoubt as error:
             self._in_doubt.append((error.key, tuple(effect.scheduled)))
             raise
+
         self._assumptions.learn_commit(effect, began_at)
         return decisions
 
@@ -257,7 +262,9 @@ class PostgresStore(Store):
                     )
             except (StoreUnavailable, OutcomeUnknown):
                 break
+
             self._in_doubt.remove(doubt)
+
         return found
 
     async def _is_committed(self, key: CommitKey) -> bool:
@@ -282,6 +289,7 @@ class PostgresStore(Store):
             page = await read(query)
             if page.last is None or page.last.created_at < complete:
                 return page
+
             end = later(page.last.created_at, Span(1))
             await horizon.advance(run, end, passes_present=True)
             whole = await read(evolve(query, end=end))
@@ -329,12 +337,14 @@ class PostgresStore(Store):
         is returned instead."""
         if self._primary.replaced_by is not None:
             return self._primary.replaced_by
+
         found = await self._read(read_store_state)
         known = self._primary.mark
         if (
             known is None or known.store_id != found.mark.store_id
         ):  # A process that shares it has named it anew.
             self._primary.mark = found.mark
+
         return found
 
     async def check(self) -> None:

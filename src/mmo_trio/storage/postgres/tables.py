@@ -184,6 +184,7 @@ class Tables:
         async with connection.pipeline():
             last = await connection.execute(_LAST_ID.encode())
             found = await connection.execute(_FIND_CALLBACKS.encode(), values, binary=True)
+
         ((last_id,),) = await last.fetchall() or ((None,),)
         return last_id, await found.fetchall()
 

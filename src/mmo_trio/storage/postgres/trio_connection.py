@@ -105,6 +105,7 @@ async def open_connection(conninfo: str) -> PostgresConnection:
             find_sqlstate, conninfo, error, abandon_on_cancel=True
         )
         raise
+
     connection.opened_at = connection.planned_at = trio.current_time()
     return connection
 
@@ -130,6 +131,7 @@ def _connect_for_answer(conninfo: str) -> str:
     try:
         if not give_sqlstate_only(pgconn):
             return ""
+
         while pgconn.status != pq.ConnStatus.BAD:
             match pgconn.connect_poll():
                 case pq.PollingStatus.READING:
@@ -138,10 +140,12 @@ def _connect_for_answer(conninfo: str) -> str:
                     events = select.POLLOUT
                 case _:
                     break
+
             poll = select.poll()
             poll.register(pgconn.socket, events)
             if not poll.poll(max(0.0, give_up_at - time.monotonic()) * 1000):
                 return ""
+
         return pgconn.error_message.decode(errors="replace")
     finally:
         pgconn.finish()
@@ -206,4 +210,5 @@ async def _wait_for_end(
             with suppress(BlockingIOError):
                 if not handle.recv(65536):
                     break
+
         nursery.cancel_scope.cancel()

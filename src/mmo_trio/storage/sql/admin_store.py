@@ -130,6 +130,7 @@ class AdminStore:
         )
         if hold is not None:
             await self.wait_for_submissions()
+
         return is_there
 
     async def wait_for_submissions(self) -> None:

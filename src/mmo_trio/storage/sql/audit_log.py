@@ -52,6 +52,7 @@ def audit(
     where = Where().and_("number < ?", before).and_("number > ?", after)
     if only_changes:
         where.and_(_IS_CHANGE)
+
     where.and_("about = ?", about).and_("actor = ?", actor)
     text = f"SELECT {_AUDIT_COLUMNS} FROM audit {where}"
     return select_newest(_parse_audit_row, text, "number", *where.values, after=after, limit=limit)

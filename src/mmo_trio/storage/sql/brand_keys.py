@@ -80,6 +80,7 @@ def save_brands(
     for id in sorted(removed):
         yield from execute("DELETE FROM brands WHERE id = ?", id)
         yield from execute(clear_breaker, id)
+
     for brand in sorted(brands, key=lambda each: each.id):
         yield from execute(_WAIT_IF_NEW, brand.id, brand.id)
         yield from execute(
@@ -88,9 +89,11 @@ def save_brands(
             brand.id,
             serialize_brand(brand),
         )
+
     yield from raise_generation()
     if event is not None:
         yield from append_audit(*event)
+
     return ()
 
 
@@ -126,6 +129,7 @@ def switch_brand(
         yield from release_brand(id)
     elif hold is not None:
         yield from hold_brand(hold)
+
     yield from raise_generation()
     yield from append_audit(*event)
     return True
@@ -138,6 +142,7 @@ def add_key(brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> SqlQue
     locked = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING 1", brand)
     if not locked:
         raise KeyError(brand)
+
     return (
         yield from returns_row(
             "INSERT INTO api_keys (brand, digest, sealed, added_at) VALUES (?, ?, ?, ?)"

@@ -97,6 +97,7 @@ def note_provider(
     if replacing is not None:
         condition = " WHERE provider_notes.at = ? AND provider_notes.content = ?"
         values += [replacing.at, replacing.content]
+
     return returns_row(
         "INSERT INTO provider_notes (provider, topic, subject, at, content) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (provider, topic, subject) DO UPDATE SET at = excluded.at, content = "
@@ -115,6 +116,7 @@ def remove_provider_notes(
     values: list[object] = [provider, str(topic)]
     if until is not None:
         values.append(until)
+
     yield from execute(
         f"DELETE FROM provider_notes WHERE provider = ? AND topic = ?{condition}", *values
     )
@@ -146,6 +148,7 @@ def begin_restoration(
             hold.brand,
         )
         yield from hold_brand(hold)
+
     yield from execute("DELETE FROM sessions")
     yield from execute("DELETE FROM console_inputs")
     yield from raise_generation()

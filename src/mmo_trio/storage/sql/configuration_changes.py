@@ -96,12 +96,14 @@ def decide_configuration_change(
     )
     if not rows:
         return admin_types.ChangeDecision.NOT_IN_STATE
+
     stored = _parse_change(rows[0])
     if (
         decided.state is admin_types.ChangeState.APPLIED
         and decided.decided_by == stored.proposed_by
     ):
         return admin_types.ChangeDecision.OWN_PROPOSAL
+
     if (versions := admin_types.replaced_version(decided)) is not None:
         replaced, next_version = versions
         in_force = yield from execute(
@@ -109,7 +111,9 @@ def decide_configuration_change(
         )
         if not in_force or parse_brand(in_force[0][0]) != replaced:
             return admin_types.ChangeDecision.OVERTAKEN
+
         yield from save_brands((next_version,), (), clear_breaker="")
+
     yield from execute(
         "UPDATE configuration_changes SET state = ?, decided_by = ?, decided_at = ?, remark = ?, "
         "reverted_by = ?,"
@@ -182,6 +186,7 @@ def record_refusals(
         yield from _record_refused(
             day, list(of_day)[: max(0, admin_types.REFUSALS_RECORDED_MAX - counted[0][0])]
         )
+
     oldest = earlier(now, admin_types.REFUSALS_KEPT)
     yield from execute(
         "DELETE FROM refused_requests WHERE gateway_reference IN"
@@ -230,6 +235,7 @@ def _record_refused(day: admin_types.BrandDay, refused: Sequence[RefusedRequest]
             f"INSERT INTO refused_requests ({_REFUSED_COLUMNS}) VALUES {places}",
             *(refusal for row in rows for refusal in _refused_row(row)),
         )
+
     if refused:
         yield from execute(
             "UPDATE refusal_days SET recorded = recorded + ? WHERE brand = ? AND day = ?",

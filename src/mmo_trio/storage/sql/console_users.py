@@ -195,6 +195,7 @@ def confirm_second_factor(
         yield from execute(
             "DELETE FROM sessions WHERE user_name = ? AND digest <> ?", user, session
         )
+
     return confirmed
 
 

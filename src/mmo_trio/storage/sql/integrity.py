@@ -45,6 +45,7 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
         rows = (row[len(at) :] for row in page)
         found += [error for row in rows if (error := _transaction_error(row)) is not None]
         at = list(page[-1][: len(at)])
+
     breakers = (
         f"SELECT 'breaker of brand ' || brand, breaker FROM {schema.breaker_table} WHERE breaker "
         f"IS NOT NULL"
@@ -64,10 +65,12 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
                 parse(row)
             except StoreCorrupt as error:
                 found.append(f"{name}: {error.damage}")
+
     for description, rows_from in _violations(schema).items():
         [(count,)] = yield from execute(f"SELECT count(*) FROM {rows_from}")
         if count:
             found.append(f"{description}: {count}")
+
     return found
 
 
@@ -92,6 +95,7 @@ def _transaction_error(row: Sequence[Any]) -> str | None:
             rendered or parse_object(row[10]) == transaction_object(transaction)
         ):
             return None
+
         return f"transaction {row[0]}: its columns or its object differ from it"
     except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
         return f"transaction {row[0]}: {error.damage if isinstance(error, StoreCorrupt) else error}"

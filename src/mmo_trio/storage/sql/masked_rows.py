@@ -62,21 +62,26 @@ class RowUpdate:
                     self._single_text(), *row[len(self.keys) :], *row[: len(self.keys)]
                 )
             return found
+
         groups: dict[object, list[Sequence[object]]] = {}
         for row in rows:
             groups.setdefault(row[0] if schema.is_distributed else None, []).append(row)
+
         for brand, some in groups.items():
             columns = [list(column) for column in zip(*some, strict=True)]
             if "at" in self.keys:
                 bounds = [bound(columns[list(self.keys).index("at")]) for bound in (min, max)]
             else:
                 bounds = []
+
             if schema.is_distributed:
                 brands = [brand]
             else:
                 brands = []
+
             text = self._joined_text(with_brand=schema.is_distributed)
             found += yield from execute(text, *columns, *bounds, *brands)
+
         return found
 
     def _single_text(self) -> str:
@@ -153,15 +158,18 @@ def mask_payments(
         where = _about_payments(schema, brand, some)
         yield from _mask_journal(schema, where)
         yield from _mask_callbacks(schema, where)
+
     yield from _mask_proposals(_references_of(ended))
     yield from _mask_reversals(_references_of(ended))
     last = None
     if found:
         last = found[-1]
+
     if last is None:
         came_to = position
     else:
         came_to = f"{last.order.created_at}/{last.reference}"
+
     return RetentionStep(
         len(masked), came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found)
     )
@@ -292,6 +300,7 @@ def _remove_bodies(
     groups: dict[str, list[tuple[str, Instant]]] = {}
     for brand, reference, at in callbacks:
         groups.setdefault(brand if schema.is_distributed else "", []).append((reference, at))
+
     for brand, some in groups.items():
         where = _of_payments(schema, brand, [reference for reference, _ in some])
         times = [at for _, at in some]
@@ -381,12 +390,14 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
         if entry.closed_at is None or entry.last_at >= before:
             has_skipped = True
             continue
+
         content, note = (
             mask_members(entry.content),
             None if entry.note is None else mask_text(entry.note),
         )
         if (content, note) == (entry.content, entry.note):
             continue
+
         changed += 1
         yield from execute(
             "UPDATE suspense SET told = ?, note = ? WHERE id = ?", content, note, entry.id
@@ -394,10 +405,12 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
         receipt = _receipt_in(entry.content)
         if receipt is not None:
             yield from _mask_settled_claims(entry.provider, [receipt])
+
     if rows:
         came_to = str(rows[-1][0])
     else:
         came_to = position
+
     return RetentionStep(changed, came_to, is_last=len(rows) < limit, has_skipped=has_skipped)
 
 

@@ -143,10 +143,12 @@ def _counted(query: admin_types.CountQuery) -> Where:
     which = None
     if query.is_simulated is not None:
         which = int(query.is_simulated)
+
     where.and_("is_simulated = ?", which)
     if query.only is not None:
         dimension, value = query.only
         where.and_(f"{dimension.value} = ?", value)
+
     return where
 
 
@@ -192,6 +194,7 @@ def latest_balance(provider: str, account: str) -> SqlQuery[AccountBalance | Non
     )
     if not rows:
         return None
+
     at, minor, currency, is_float = rows[0]
     return AccountBalance(provider, account, Money(minor, currency), Instant(at), bool(is_float))
 

@@ -182,6 +182,7 @@ class NetEffect:
     def _advance(self, before_change: Transaction, after_change: Transaction) -> None:
         if after_change.order is not before_change.order:
             self.redated[after_change.reference] = after_change
+
         before, after = before_change.progress.version, after_change.progress.version
         assert after == before + 1
         reference = after_change.reference
@@ -234,6 +235,7 @@ def batch_counts(effect: NetEffect) -> dict[FineKey, Counted]:
                 order, progress.completed_at, payment.status, latency_s, progress.error_code or ""
             )
             _count(counts, ended, (progress.final or order.requested).minor)
+
     return counts
 
 
@@ -269,6 +271,7 @@ def sum_by_span(fine: dict[FineKey, Counted]) -> dict[CountKey, Counted]:
             if span == QUARTER_HOUR:
                 key = (span, began, brand, "", provider, is_simulated, status, 0, "", "", "")
             counts[key] = counts.get(key, NOTHING_COUNTED) + counted
+
     return counts
 
 

@@ -59,6 +59,7 @@ def callbacks(
         body = ""
     else:
         body = f", {_BODY}"
+
     rows = yield from execute(
         f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail{body}"
         f" FROM callbacks {where} ORDER BY id DESC LIMIT ?",
@@ -143,8 +144,10 @@ def suspense_entries(
     where = Where().and_("id < ?", before).and_("id > ?", after)
     if reasons:
         where.among("reason", [reason.value for reason in reasons])
+
     if not with_closed:
         where.and_("closed_at IS NULL")
+
     text = f"SELECT {SUSPENSE_COLUMNS} FROM suspense {where}"
     return select_newest(parse_suspense_entry, text, "id", *where.values, after=after, limit=limit)
 
@@ -238,6 +241,7 @@ def update_proposal(
     )
     if is_replaced and event is not None:
         yield from append_audit(*event)
+
     return is_replaced
 
 

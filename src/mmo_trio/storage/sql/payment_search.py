@@ -91,6 +91,7 @@ def search_payments(
             limit + 1,
         )
         found += _parse_transactions(rows)
+
     return _newest_page(found, limit)
 
 
@@ -110,6 +111,7 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         return (yield from _list_needing_person(payment_filter, payment_filter.attention))
     if _is_by_content(payment_filter):
         return (yield from _list_by_content(payment_filter))
+
     scanned, order = _scanned(payment_filter, payment_filter.after or payment_filter.before)
     matching = _matching(payment_filter)
     is_selective = bool(matching.conditions)
@@ -126,6 +128,7 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     )
     if page.next_position is not None or not is_selective:
         return page
+
     last_scanned = yield from execute(
         f"SELECT t.created_at, t.gateway_reference FROM transactions AS t {scanned} "
         f"{order} OFFSET ?",
@@ -162,11 +165,13 @@ def _has_content(payment_filter: PaymentFilter, order_row: bytes, progress: byte
         _json_bytes(code) not in progress or read_error_code(progress) != code
     ):
         return False
+
     provider = payment_filter.provider
     if provider is not None and _json_bytes(provider) not in order_row:
         return False
     if provider is None and not payment_filter.has_amount_bounds:
         return True
+
     head = read_order_head(order_row)
     return provider in (None, head.provider) and payment_filter.has_amount(
         Money(head.minor, head.currency)
@@ -206,10 +211,13 @@ def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         found += filter(payment_filter.matches, _parse_transactions(candidates))
         if len(rows) < CONTENT_ROWS_READ_MAX:
             return _newest_page(found, payment_filter.limit, upwards=upwards)
+
         at, scanned_count = Position(*rows[-1][:2]), scanned_count + len(rows)
+
     page = _newest_page(found, payment_filter.limit, upwards=upwards)
     if page.next_position is not None:
         return page
+
     return PaymentPage(page.transactions, at)
 
 
@@ -266,6 +274,7 @@ def total_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentTotals]:
             payment_filter, payment_filter.attention
         )
         return _total([row[2] for row in found], is_complete=is_complete)
+
     newest = evolve(payment_filter, before=None, after=None)
     scanned, order = _scanned(newest, None)
     matching = _matching(newest)
@@ -327,7 +336,9 @@ def stuck_transactions(
         found += [payment for payment in scanned if is_stuck(payment, now=now)]
         if len(rows) < limit:
             break
+
         at = position_of(scanned[-1])
+
     return found[:limit]
 
 

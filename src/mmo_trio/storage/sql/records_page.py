@@ -36,10 +36,12 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
             yield _select_rows(query, place, "1", backwards=not backwards, limit=1)
         )
         return empty_page(query, has_opposite=bool(opposite))
+
     nearest = Position(*rows[0][:2])
     opposite = yield _select_rows(query, nearest, "1", backwards=not backwards, limit=1)
     if backwards:
         rows.reverse()
+
     first, last = Position(*rows[0][:2]), Position(*rows[-1][:2])
     simulated = tuple(bool(is_simulated) for *_, is_simulated in rows)
     return Records(
@@ -73,9 +75,12 @@ def _read_page(
             total += len(rendered)
             if found and (len(found) == query.page_size or total > query.bytes_max):
                 return found, True
+
             found.append((created_at, reference, rendered, is_simulated))
+
         if not has_more:
             return found, False
+
         beyond = Position(*found[-1][:2])
 
 
@@ -95,6 +100,7 @@ def _read_rows(
             return list(
                 (yield _select_rows(query, beyond, _COLUMNS, backwards=backwards, limit=most))
             ), True
+
     return list(
         (yield _select_rows(query, beyond, _COLUMNS, backwards=backwards, limit=limit))
     ), False
@@ -132,6 +138,7 @@ def _select_rows(
         end = Instant(min(end, beyond.created_at + 1))
     elif beyond is not None:  # The index is entered at the position, not at the window's edge.
         begin = max(begin, beyond.created_at)
+
     where = Where().and_("brand = ?", query.brand)
     where.and_("created_at >= ?", begin).and_("created_at < ?", end)
     if beyond is not None:
@@ -141,6 +148,7 @@ def _select_rows(
             beyond.created_at,
             beyond.gateway_reference,
         )
+
     where.and_("type = ?", query.type and query.type.value).and_("method = ?", query.method)
     where.and_("status = ?", query.status and query.status.value)
     order = "DESC" if backwards else "ASC"

@@ -148,6 +148,7 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
         case RetentionDuty.HOURLY_COUNTS:
             table, at = "figures", "began_at"
             where.and_("span < ?", DAY).and_("began_at < ?", before)
+
     [(rows, first, last)] = yield from execute(
         f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT "
         f"?) AS aged",
@@ -179,6 +180,7 @@ def _remove_hourly_counts(before: Instant) -> SqlQuery[RetentionStep]:
                 "DELETE FROM figures WHERE span = ? AND began_at = ? RETURNING 1", span, oldest
             )
             return RetentionStep(len(rows), "", is_last=False)
+
     return RetentionStep(0, "", is_last=True)
 
 
@@ -194,4 +196,5 @@ def _remove_breaker_changes(before: Instant, *, limit: int) -> SqlQuery[Retentio
     )
     for brand, at in rows:
         yield from execute("DELETE FROM breaker_changes WHERE brand = ? AND at = ?", brand, at)
+
     return RetentionStep(len(rows), "", is_last=len(rows) < limit)

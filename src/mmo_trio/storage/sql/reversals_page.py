@@ -62,6 +62,7 @@ def _select_rows(
         where.and_(
             f"(changed_at, payment) {sign} (?, ?)", beyond.created_at, beyond.gateway_reference
         )
+
     order = "DESC" if backwards else "ASC"
     return SqlStatement(
         f"SELECT changed_at, payment, reversals FROM reversals {where}"

@@ -157,6 +157,7 @@ def suspense_rows(effect: NetEffect) -> list[tuple[Any, ...]]:
     book: dict[bytes, list[SuspenseRecorded]] = {}
     for entry in effect.suspense:
         book.setdefault(suspense_identity(entry), []).append(entry)
+
     return [
         (
             identity,
@@ -249,6 +250,7 @@ def serialize_order(order: model.Order) -> bytes:
     if page is not None:
         urls = f"{_text(page.success_redirect_url)},{_text(page.error_redirect_url)}"
         paged = f"[{_json_string(page.token)},{page.closes_at},{urls}]"
+
     usage = [f"[{_json_string(share.counter)},{share.day},{share.amount}]" for share in order.usage]
     return with_checksum(
         f"[{_json_string(order.gateway_reference)}"
@@ -318,6 +320,7 @@ def serialize_progress(progress: model.Progress) -> bytes:
             f"[{_json_string(data.name)},{_json_string(data.title)},{_money(data.fee)},{_text(data.party_data)}"
             f",{_text(data.error_code)},{_text(data.error_message)}]"
         )
+
     return with_checksum(
         f"[{_json_string(progress.stage)}"
         f",{progress.version}"

@@ -545,6 +545,7 @@ class Coalescer(Generic[QueryT, ResultT]):
             self._is_executing = False
             for waiter in batch:
                 waiter.wake()
+
             if waiting:
                 waiting[0].wake()
 

@@ -86,6 +86,7 @@ def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
+
     return connection
 
 
@@ -234,12 +235,14 @@ class CallThreads:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._has_ended:  # Nobody would take it out of the queue.
             await refuse_closed()
+
         await self._take_place(turn_within_s)
 
         if self._idle_paths:
             path = self._idle_paths.pop()
         else:
             path = _ReturnPath()
+
         token = trio.lowlevel.current_trio_token()
         placed = _PlacedCall(call, path, partial(self._leave_place_from_thread, token))
         self._calls.put(placed)
@@ -257,8 +260,10 @@ class CallThreads:
             if not placed.abandon():
                 self._leave_place()
             raise
+
         if len(self._idle_paths) < self.threads_max:
             self._idle_paths.append(path)
+
         self._leave_place()
         assert placed.result is not None
         return placed.result.unwrap()
@@ -267,14 +272,17 @@ class CallThreads:
         if self._placed < self.threads_max + self.ahead:
             self._placed += 1
             return
+
         if len(self._waiting) >= WAITING_MAX:
             await trio.lowlevel.checkpoint()
             raise StoreUnavailable(f"{WAITING_MAX} calls wait for the store")
+
         spot: ParkingSpot[None] = ParkingSpot()
         self._waiting.append(spot)
         with trio.move_on_after(within_s):
             await spot.park(on_cancel=lambda: self._waiting.remove(spot))
             return
+
         raise StoreUnavailable(f"the store had no turn for it within {within_s:g} s")
 
     def _leave_place(self) -> None:

@@ -132,6 +132,7 @@ def require_space(path: Path) -> None:
         free_blocks = found.f_bfree
     else:
         free_blocks = found.f_bavail
+
     free_bytes = free_blocks * found.f_frsize
     if found.f_blocks and free_bytes < FREE_BYTES_MIN:
         raise StoreUnavailable(

@@ -119,6 +119,7 @@ class LogBound:
             is_used = self._is_written or bool(self._reads)
             if not self._is_closed or is_used or self._is_emptying:
                 return
+
             self._is_emptying = True
 
         try:

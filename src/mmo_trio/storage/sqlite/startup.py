@@ -59,6 +59,7 @@ async def open_sqlite(
             store = await opener.run(opening)
     finally:
         opener.end()
+
     try:
         yield store
     finally:
@@ -76,6 +77,7 @@ def _open_in_thread(
         if serving:
             lock = ServingLock(path)
             undo.callback(lock.release)
+
         require_one_name(path)
         files = OpenFiles(path)
         writer = system.connect(path)
@@ -85,13 +87,17 @@ def _open_in_thread(
             raise StoreUnusable(
                 f"{path} has schema {version}: bring it up to date with `mmo db migrate`"
             )
+
         if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreUnusable(f"{path} can't have a write-ahead log: put it on a local disk")
+
         migrate(writer, report)
         if serving:  # What a dead process had claimed is free.
             writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
+
         files.record()
         undo.pop_all()
+
     return SqliteStore(system, path, writer, files, lock, timeout_s)
 
 
@@ -108,16 +114,19 @@ def stored_version(connection: sqlite3.Connection) -> int:
         raise StoreUnusable(
             f"this Python has SQLite {sqlite3.sqlite_version}; {needed} or later is needed"
         )
+
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and tables:
         raise StoreUnusable("the file is a database of another program: name another file")
+
     if version > max(scripts()):
         raise StoreUnusable(
             f"the database has schema {version}, which this version doesn't know: install a later "
             f"mmo-gateway"
         )
+
     return version
 
 
@@ -127,6 +136,7 @@ def migrate(connection: sqlite3.Connection, report: ReportMigration = report_not
     before, begin = stored_version(connection), time.monotonic()
     if before == max(scripts()):
         return
+
     for number, script in scripts().items():
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -140,6 +150,7 @@ def migrate(connection: sqlite3.Connection, report: ReportMigration = report_not
         except BaseException:
             connection.rollback()
             raise
+
     log_migration(before, max(scripts()), time.monotonic() - begin)
 
 

@@ -140,25 +140,32 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
             gateway_reference, at, Status(earlier)
         )
         used.append(gateway_reference)
+
     for row in _run_for_rows(connection, _SELECT_DEPOSITS, [*reads.deposits]):
         provider, provider_reference, gateway_reference = row
         ledger.deposits[provider, provider_reference] = gateway_reference
+
     for (row,) in _run_for_rows(connection, _SELECT_CLAIMS, [*reads.claims]):
         claim = serialization.parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
+
     for payment, row in _run_for_rows(
         connection, _SELECT_REVERSALS, [(reversal,) for reversal in reads.reversals]
     ):
         ledger.reversals[payment] = serialization.parse_reversals(row)
+
     for row in _run_for_rows(connection, _SELECT_INTENTS, [*reads.intents]):
         intent = _parse_intent(*row)
         ledger.intents[intent.gateway_reference, intent.kind] = intent
+
     for brand, counter, day, amount in _run_for_rows(connection, _SELECT_USAGE, [*reads.usage]):
         ledger.usage[brand, counter] = UsageCount(day, amount)
+
     if reads.held_brands:
         ledger.held_brands = frozenset(
             brand for (brand,) in connection.execute("SELECT brand FROM brand_holds")
         )
+
     wanted = reads.transactions.union(ledger.deposits.values(), used)
     unread: list[tuple[str]] = []
     for reference in wanted:
@@ -166,13 +173,16 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
             ledger.transactions[reference] = remembered
         else:
             unread.append((reference,))
+
     for order, progress in _run_for_rows(connection, _SELECT_TRANSACTIONS, unread):
         transaction = serialization.parse_transaction(order, progress)
         ledger.transactions[transaction.reference] = transaction
+
     if wanted == reads.transactions:
         ledger.prefetched = reads
     else:
         ledger.prefetched = evolve(reads, transactions=wanted)
+
     return ledger
 
 
@@ -187,6 +197,7 @@ def _run_for_rows(
         some = rows[start : start + ROWS_PER_STATEMENT]
         statement = _fill_template(template, len(some[0]), len(some))
         found += connection.execute(statement, [*chain.from_iterable(some)])
+
     return found
 
 
@@ -214,6 +225,7 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
                 for creation in effect.created.values()
             ],
         )
+
     if effect.advanced:
         moved = connection.executemany(
             "UPDATE transactions SET wake_at = ?, provider_receipt = ?, status = ?, version = ?,"
@@ -231,6 +243,7 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         assert moved.rowcount == len(effect.advanced), (
             "a transaction isn't in the version of its decision"
         )
+
     if effect.redated:
         connection.executemany(
             "UPDATE transactions SET created_at = ?, order_row = ? WHERE gateway_reference = ?",
@@ -239,6 +252,7 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
                 for id, redated in effect.redated.items()
             ],
         )
+
     if effect.references:
         _run_for_rows(
             connection,
@@ -256,6 +270,7 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
                 for reference in effect.references
             ],
         )
+
     if effect.deposits:
         connection.executemany(
             "INSERT INTO deposits (provider, provider_reference, gateway_reference) VALUES "
@@ -265,8 +280,10 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
                 for deposit in effect.deposits
             ],
         )
+
     for key, (_, claim) in effect.claims.items():
         _write_claim(connection, key, claim)
+
     if effect.reversals:
         connection.executemany(
             "INSERT OR REPLACE INTO reversals (payment, version, asked_at, wake_at, unfinished, "
@@ -277,11 +294,13 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
                 for payment, (_, reversals) in effect.reversals.items()
             ],
         )
+
     if effect.usage:
         connection.executemany(
             serialization.UPSERT_USAGE.format(source="VALUES (?, ?, ?, ?)"),
             serialization.usage_rows(effect),
         )
+
     _write_intents(connection, effect, is_claimed=is_claimed)
     _write_history(connection, effect)
     _write_counts(connection, effect)
@@ -304,6 +323,7 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             "DELETE FROM intents WHERE gateway_reference = ? AND kind = ?",
             [(reference, kind.value) for reference, kind in effect.concluded],
         )
+
     scheduled = effect.scheduled.values()
     plain = [intent for intent in scheduled if not isinstance(intent, PollEnded)]
     if plain:
@@ -312,10 +332,12 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             "INSERT OR REPLACE INTO intents (gateway_reference, kind, is_held) {rows}",
             [(intent.gateway_reference, intent.kind.value, int(is_claimed)) for intent in plain],
         )
+
     for intent in scheduled:
         if isinstance(intent, PollEnded):
             about = intent.gateway_reference, intent.since, intent.hint, intent.provider_reference
             connection.execute(_REPLACE_POLL, (int(is_claimed), *about))
+
     if effect.breakers:
         connection.executemany(
             "INSERT OR REPLACE INTO breakers (brand, breaker) VALUES (?, ?)",
@@ -345,6 +367,7 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             "stage_after, detail) {rows}",
             [*map(serialization.journal_columns, effect.journal)],
         )
+
     if effect.suspense:
         connection.executemany(
             "INSERT INTO suspense"
@@ -356,18 +379,21 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             "excluded.last_at)",
             serialization.suspense_rows(effect),
         )
+
     if effect.closed:
         connection.executemany(
             "UPDATE suspense SET closed_at = ?1, note = ?3, closed_by = ?4"
             " WHERE id = ?2 AND closed_at IS NULL",
             serialization.closed_rows(effect),
         )
+
     if effect.reopened:
         connection.executemany(
             "UPDATE suspense SET closed_at = NULL, note = NULL, closed_by = NULL"
             " WHERE id = ? AND closed_by = ?",
             serialization.reopened_rows(effect),
         )
+
     if effect.callbacks:
         _run_for_rows(
             connection,
@@ -375,6 +401,7 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             "detail, at) {rows}",
             [*map(serialization.callback_columns, effect.callbacks)],
         )
+
     if bodies := serialization.callback_body_rows(effect):
         connection.executemany(
             "INSERT INTO callback_bodies (brand, gateway_reference, at, body) VALUES (?, ?, ?, ?)",
@@ -491,6 +518,7 @@ def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
             f"AND brand = ?",
             (query.gateway_reference, query.brand),
         )
+
     return (
         f"SELECT {serialization.OBJECT_COLUMNS} FROM reference_uses AS used JOIN transactions "
         f"USING (gateway_reference)"

@@ -212,6 +212,7 @@ class SqliteStore(Store):
         not begun raises StoreUnavailable. A write that hangs lasts until the end of the process."""
         if self._is_closed:
             return
+
         self._is_closed = True
         self._writer.stop_accepting()
         self._readers.drop_waiting()
@@ -255,6 +256,7 @@ class SqliteStore(Store):
         the call, or an earlier one while the log has to be emptied."""
         if self._is_closed:
             raise StoreUnavailable(CLOSED_TEXT)
+
         self._files.require_in_place()
         now = self._system.clock.since_boot
         with translate_errors(), self._log_bound.reading(deadline) as read:
@@ -269,9 +271,11 @@ class SqliteStore(Store):
             except BaseException:
                 connection.close()
                 raise
+
         self._idle_readers.append(connection)
         if self._is_closed:
             self._close_readers()
+
         return result
 
     def _acquire_reader(self) -> sqlite3.Connection:

@@ -92,6 +92,7 @@ class SqliteWriter:
         StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that."""
         if self._is_closed:
             await refuse_closed()
+
         attempt = attempt or WriteAttempt()
         write = partial(self._write, call, attempt)
         in_doubt = True
@@ -109,8 +110,10 @@ class SqliteWriter:
                 in_doubt = attempt.abandon() and in_doubt
                 if in_doubt:
                     self.in_doubt.append(attempt)
+
         if in_doubt:
             raise OutcomeUnknown(f"the commit took longer than {self.timeout_s:g} s")
+
         raise StoreUnavailable(f"the store didn't answer within {self.timeout_s:g} s")
 
     async def raise_epoch(self) -> None:
@@ -128,12 +131,15 @@ class SqliteWriter:
         Raises StoreUnavailable."""
         if self._is_closed:
             await refuse_closed()
+
         active = self._active
         if active is None or active.creates_from >= before:
             return
+
         with trio.move_on_after(self.timeout_s):
             await self._calls.run(_do_nothing)
             return
+
         raise StoreUnavailable(f"a commit has been going on for more than {self.timeout_s:g} s")
 
     def stop_accepting(self) -> None:
@@ -186,6 +192,7 @@ class SqliteWriter:
         except BaseException as error:
             self._roll_back(connection, error)
             raise
+
         return result
 
     def _raise_epoch(self, connection: sqlite3.Connection) -> StoreState | None:
@@ -215,6 +222,7 @@ class SqliteWriter:
             connection.rollback()
         except sqlite3.Error:
             broken = True
+
         if broken:
             self.connection = None
             self._files.forget_log()

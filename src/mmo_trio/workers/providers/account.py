@@ -186,8 +186,10 @@ class ProviderAccount:
         finding = None
         if self._judge is not None:
             finding = self._judge.judge_answer(request, answer)
+
         if finding is not None:
             await self.learn(finding)
+
         return answer
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
@@ -203,12 +205,15 @@ class ProviderAccount:
         scope = None
         if signer is not None:
             scope = signer.scope_of(request)
+
         if signer is None or scope is None:
             return await self._send_through_breaker(request, lane)
+
         token = await self._valid_token(signer, scope)
         answer = await self._send_through_breaker(_with_token(request, token), lane)
         if not signer.rejects_token(answer):
             return answer
+
         self._discard_token(scope, token)
         token = await self._valid_token(signer, scope)
         return await self._send_through_breaker(_with_token(request, token), lane)
@@ -235,6 +240,7 @@ class ProviderAccount:
                 else:
                     slot.token = await self._sign_in(signer, scope, slot)
                 return slot.token
+
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
     async def _sign_in(self, signer: SignsIn, scope: str, slot: _TokenSlot) -> AccessToken:
@@ -250,6 +256,7 @@ class ProviderAccount:
             self.counts["sign_ins"] += 1
             if self.shared_tokens is not None and len(exchanges) == 1:
                 await self.shared_tokens.keep(scope, *exchanges[0], now=now.time)
+
             return token
         except SignInFailed as error:
             logger.error("sign_in_rejected", provider=self.provider.name, reason=error.reason)
@@ -259,6 +266,7 @@ class ProviderAccount:
             )
         except ExchangeFailed as error:
             slot.failure, slot.refused_with = f"Signing in failed: {error.reason}", None
+
         self.counts["sign_ins_failed"] += 1
         slot.failure_expires_at = trio.current_time() + SIGN_IN_FAILURE_TTL_S
         raise ExchangeFailed(slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with)
@@ -276,6 +284,7 @@ class ProviderAccount:
             self.counts["not_sent"] += 1
             reason = "The provider has failed too often lately."
             raise ExchangeFailed(reason, may_have_arrived=False)
+
         is_about_payee = lane is self._payee_questions
         is_question = is_about_payee or lane is self._questions
         send = (self.send_question if is_question else None) or self.send_request
@@ -286,9 +295,11 @@ class ProviderAccount:
             is_unavailable = answer.status in UNAVAILABLE_STATUSES
             if not is_question or answer.status != TOO_MANY_REQUESTS:
                 succeeded = not is_unavailable
+
             if answer.status in WAIT_STATUSES:
                 wait_s = retry_after(answer, now=self.now().utc) / clock.SECOND
                 lane.opens_at = max(lane.opens_at, trio.current_time() + wait_s)
+
             self.counts["exchanges"] += 1
             self.counts["unavailable"] += is_unavailable
         except ExchangeFailed as failure:
@@ -302,6 +313,7 @@ class ProviderAccount:
                 self.breaker.abandon(permit, now=self.monotonic())
             else:
                 self.breaker.record(permit, succeeded=succeeded, now=self.monotonic())
+
         return answer
 
     async def _wait_for_turn(self, lane: _Lane) -> None:
@@ -309,8 +321,10 @@ class ProviderAccount:
         while lane.opens_at > trio.current_time():
             self._check_turn(lane.opens_at, "The provider has asked for a longer wait.")
             await trio.sleep_until(lane.opens_at)
+
         if self.rate_limit is None:
             return
+
         now = self.monotonic()
         turn = trio.current_time() + self.rate_limit.delay(now) / clock.SECOND
         self._check_turn(turn, "Its turn would have come too late for the provider's rate limit.")
@@ -342,4 +356,5 @@ async def drive_async(
         except ExchangeFailed as failure:
             outcome = failure
         step = resume(conversation, outcome)
+
     return step.result

@@ -155,6 +155,7 @@ class AccountChecks:
         key = provider, type or _REVERSALS
         if key not in self._due or key in self._asked_to_try:
             return False
+
         self._asked_to_try.add(key)
 
         known = self._trials.get(key, ProviderNote(provider, NoteTopic.TRIAL, str(key[1])))
@@ -225,14 +226,17 @@ class AccountChecks:
             log.error("operator_refuses_account")
         elif finding.state is AccountState.WARNED:
             log.warning("operator_account_warned")
+
         known = self._notes.get((finding.provider, finding.part))
         before = None
         if known is not None:
             before = read_finding_note(known)
+
         if finding.state is AccountState.UNKNOWN and before is not None and self._holds_by(before):
             return
         if (latest := finding.after(before)) is before:
             return
+
         note = finding_note(latest, self.now().time)
         is_old = (
             known is None
@@ -286,15 +290,18 @@ class AccountChecks:
                         adapter.ask_availability(now=now),
                         partial(self.ask, name),
                     )
+
             last = {note.provider: note for note in notes if note.topic is NoteTopic.CHECK}
             for name in self.accounts:
                 known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
                 interval = checked_every
                 if interval is not None and self._is_sign_in_unknown(name):
                     interval = min(interval, CHECKED_AGAIN_AFTER)
+
                 is_due = interval is not None and elapsed(known.at, now.time) >= interval
                 if known.content != REQUESTED and not is_due:
                     continue
+
                 if await self.store.note_provider(
                     evolve(known, at=now.time, content=""), replacing=known
                 ):
@@ -336,6 +343,7 @@ class AccountChecks:
         for ended in self._holds.keys() - holds:
             logger.info("provider_hold_ended", provider=ended[0], type=str(ended[1]))
             self._holds.pop(ended).set()
+
         for begun in holds - self._holds.keys():
             logger.warning("provider_hold_began", provider=begun[0], type=str(begun[1]))
             self._holds[begun] = trio.Event()
@@ -344,6 +352,7 @@ class AccountChecks:
         for key in due - self._due:
             self._holds[key].set()
             self._holds[key] = trio.Event()
+
         self._due = due
 
     def _find_holds(self) -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
@@ -425,6 +434,7 @@ class AccountRecorder:
         recording = self._recordings.get(name)
         if recording is None or recording.recorded_bytes >= RECORDED_BYTES_MAX:
             return
+
         offset_ms = elapsed(recording.began_at, self.now()) // MILLISECOND
         try:
             line = recording.redactor.to_line(
@@ -438,6 +448,7 @@ class AccountRecorder:
                 once_a_minute=True,
             )
             return
+
         recording.lines.append(line)
         recording.recorded_bytes += len(line)
 
@@ -487,6 +498,7 @@ class AccountRecorder:
         for name, note in asked.items():
             if note.at <= now:
                 await self.store.remove_provider_notes(name, NoteTopic.RECORDING, until=now)
+
         if self._tidied_at is not None and elapsed(self._tidied_at, now) < TIDIED_EVERY:
             return
 

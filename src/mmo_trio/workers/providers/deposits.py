@@ -117,8 +117,10 @@ class DepositClaimWorker:
             found = await self.store.due_claims(self.now().time, limit=limit)
         else:
             found = ()
+
         if room and len(found) < limit:  # All that are due were found.
             self._postponed.retain([(deposit.provider, deposit.receipt) for deposit in found])
+
         due = [
             deposit
             for deposit in found
@@ -127,6 +129,7 @@ class DepositClaimWorker:
         async with trio.open_nursery() as inputs:
             for claim in due:
                 inputs.start_soon(self._wake, claim, questions)
+
         return len(due) == room
 
     async def _wake(self, claim: DepositClaim, questions: trio.Nursery) -> None:
@@ -138,6 +141,7 @@ class DepositClaimWorker:
             log_store_failure(logger, "deposit_claim_scan_failed", error)
             self._postponed.add(key)
             return
+
         self._postponed.discard(key)
         if isinstance(reply, ClaimDue):
             self._open_questions += 1
@@ -154,14 +158,17 @@ class DepositClaimWorker:
                     "deposit_not_verifiable", provider=claim.provider, receipt=claim.receipt
                 )
                 return
+
             answer = None
             with trio.move_on_after(CONVERSATION_TIMEOUT_S):
                 conversation = provider.verify_deposit(claim, now=self.now())
                 answer = await drive_async(conversation, self.exchange_for(claim.provider))
+
             if answer is not None:
                 owner = None
                 if not claim.payment:
                     owner = await deposit_owner(self.store, deposits.claimed_deposit(claim))
+
                 await self.submit(deposits.answer_input(answer, claim, owner))
         except Exception as error:
             logger.error(
@@ -215,6 +222,7 @@ class DepositLister:
         begin = await self.store.begin_listing(provider.name, now, interval=LIST_INTERVAL)
         if begin is None or begin >= end:
             return
+
         begin = max(begin, earlier(now, LISTED_FOR))
         at = self.now()
         ahead = elapsed(at.time, at.utc)
@@ -227,6 +235,7 @@ class DepositLister:
                     await self.submit(input_)
             else:
                 await self.submit(deposit)
+
         await self.store.save_listed(provider.name, max(begin, earlier(end, LISTING_OVERLAP)))
 
 
@@ -250,9 +259,11 @@ async def deposit_inputs(
         or payment.progress.stage.is_terminal
     ):
         return (notified,)
+
     operation = provider.operations.get(operation_key(payment))
     if operation is None or not operation.can_be_polled:
         return (notified,)
+
     return notified, ProviderHinted(payment.reference, provider.name)
 
 

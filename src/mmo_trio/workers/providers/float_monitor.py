@@ -106,6 +106,7 @@ class FloatMonitor:
             or order.type is Type.PAYIN
         ):
             return
+
         told = progress.provider_data
         code = None if told is None else told.error_code
         self._note_refusal(order.provider, order.gateway_reference, code, simulated_mark(order))
@@ -150,6 +151,7 @@ class FloatMonitor:
         note = evolve(known.note, at=self.now().time, content=LOW if is_low else "")
         if is_low is known.is_low or not await self.store.note_provider(note, replacing=known.note):
             return
+
         log = logger.bind(
             provider=latest.provider, account=latest.account, balance=str(latest.amount)
         )
@@ -214,6 +216,7 @@ async def known_floats(
             latest = await store.latest_balance(provider, account)
             if latest is not None:
                 known.append(KnownFloat(balances.FloatForecast(latest, None), note))
+
     return known
 
 

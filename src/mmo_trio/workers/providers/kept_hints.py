@@ -75,6 +75,7 @@ class HintFile:
                     logger.warning("kept_hint_unreadable", file=str(self.path))
                     continue
                 found.append((self._add(line), hint))
+
             self._is_read = True
             return found
 
@@ -84,10 +85,12 @@ class HintFile:
         line = format_hint(hint)
         if len(line) > LINE_BYTES_MAX:
             raise ValueError("the hint is too long")
+
         async with self._lock:
             if self._lines >= LINES_MAX and self._is_read:
                 await self.run_call(lambda: self._write(b"".join(self._open_lines()), anew=True))
                 self._lines = len(self._open)
+
             await self.run_call(lambda: self._write(_as_line(line), anew=False))
             return self._add(line)
 
@@ -115,6 +118,7 @@ class HintFile:
             path = self.path.with_name(f".{self.path.name}.part")
         else:
             path = self.path
+
         is_new = not path.exists()
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if anew else os.O_APPEND)
         descriptor = os.open(path, flags, FILE_MODE)
@@ -123,8 +127,10 @@ class HintFile:
             file.write(content)
             file.flush()
             os.fsync(descriptor)
+
         if anew:
             path.replace(self.path)
+
         if anew or is_new:
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -158,6 +164,7 @@ def format_hint(hint: ProviderHinted) -> bytes:
             "amount": None if amount is None else [amount.minor, amount.currency],
             "settles": evidence.settles,
         }
+
     return json.dumps(row).encode("ascii")
 
 
@@ -169,7 +176,9 @@ def parse_hint(line: bytes) -> ProviderHinted:
         amount = None
         if known["amount"] is not None:
             amount = Money(*known["amount"])
+
         evidence = Evidence(known["receipt"], known["code"], amount, settles=known["settles"])
+
     return ProviderHinted(
         row["reference"],
         row["provider"],

@@ -106,12 +106,15 @@ def open_accounts(
     for name, section in sections.items():
         if section.kind == "sandbox":
             continue
+
         account = open_account(section, titles[name], environment)
         if any(other.webhook_name == account.webhook_name for other in opened.values()):
             remedy = "Give each of them another one."
             fault = f"{account.webhook_name!r} stands in another provider's addresses."
             _raise_settings_error(section, OptionError("hooks_name", fault, remedy))
+
         opened[name] = account
+
     return opened
 
 
@@ -125,6 +128,7 @@ def open_account(
         webhook_name = Options(options).text("hooks_name", section.name)
         if re.fullmatch(r"[_-]*[A-Za-z0-9][A-Za-z0-9_-]*", webhook_name) is None:
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
+
         webhook_generation = _integer_in_range(options, common.HOOKS_GENERATION)
         allowed = _list(options, "hooks_from", parse_networks, "Leave it out for any address.")
         per_minute = Options(options).integer("requests_per_minute", 0)
@@ -147,6 +151,7 @@ def open_account(
         declared = [str(own[key]) for key in kind.secrets if own.get(key)]
     except OptionError as error:
         _raise_settings_error(section, error)
+
     provider = RedactingProvider(adapter, (*declared, *tokens), is_simulated=not moves_money)
     send_question = environment.send_question or environment.send_request
     account = ProviderAccount(
@@ -218,6 +223,7 @@ def open_sandbox_account(
         read_operator_sign(options)
         for key in ("title", *SIGN_KEYS):
             options.pop(key, None)
+
         return open_sandbox(section.name, title, options, is_lenient=is_lenient)
     except OptionError as error:
         _raise_settings_error(section, error)
@@ -230,16 +236,20 @@ def _read_option_files(written: Mapping[str, Any]) -> dict[str, Any]:
         if not key.endswith(FILE_SUFFIX):
             options[key] = value
             continue
+
         option = key.removesuffix(FILE_SUFFIX)
         if option in written:
             remedy = f"Keep {option} or {key}."
             raise OptionError(option, "is given itself and as a file.", remedy)
+
         try:
             text = Path(str(value)).expanduser().read_bytes()[:SECRET_BYTES_MAX].decode()
         except (OSError, ValueError) as error:
             what = getattr(error, "strerror", None) or "it is no text"
             raise OptionError(key, f"can't be read ({what}).", "Name another file.") from None
+
         options[option] = text.strip()
+
     return options
 
 

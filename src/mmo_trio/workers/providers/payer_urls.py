@@ -22,6 +22,7 @@ def without_refused_url(report: T, provider: Provider) -> T:
     refused = refused_payer_url(report, provider)
     if refused is None or not isinstance(report, ProviderAccepted):
         return report
+
     logger.error(
         "payer_url_refused",
         provider=provider.name,

@@ -97,6 +97,7 @@ class ReversalWorker:
                     log_store_failure(logger, "reversal_scan_failed", error)
                 with trio.move_on_after(self.scan_interval_s):
                     await drain.wait()
+
             conversations.cancel_scope.deadline = trio.current_time() + DRAIN_GRACE_S
 
     async def _run_round(self, conversations: trio.Nursery) -> None:
@@ -114,6 +115,7 @@ class ReversalWorker:
                 continue
             if reversal.id in held and not await self._may_try(reversal.provider):
                 continue
+
             self._active.add(reversal.id)
             conversations.start_soon(self._handle, reversal)
 
@@ -159,6 +161,7 @@ class ReversalWorker:
             if is_to_be_sent:
                 return about.failed(no_offer)
             return about.cannot_tell()
+
         if (
             is_to_be_sent
             and not operation.can_be_partial
@@ -167,13 +170,16 @@ class ReversalWorker:
             return about.failed(
                 f"The operator moves back all of a payment or nothing: {payment.progress.final}."
             )
+
         if not is_to_be_sent and not operation.can_be_polled:
             return about.cannot_tell()
+
         begin = provider.reverse if is_to_be_sent else provider.poll_reversal
         if is_to_be_sent:
             exchange = self.worker.exchange_for(name)
         else:
             exchange = self.worker.ask_for(name)
+
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report: reversals.ReversalReport
         try:
@@ -184,12 +190,14 @@ class ReversalWorker:
         except Exception as fault:
             logger.error("reversal_conversation_failed", provider=name, fault=describe_fault(fault))
             report = about.unreachable(f"A fault of ours: {type(fault).__name__}.")
+
         report = with_version(report, reversal.version)
         if (
             isinstance(report, reversals.ReversalAccepted | reversals.ReversalUnreachable)
             and report.poll_after is None
         ):
             return evolve(report, poll_after=operation.poll_interval(reversal.polls))
+
         return report
 
 

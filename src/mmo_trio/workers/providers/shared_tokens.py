@@ -44,6 +44,7 @@ class SharedTokens:
         signer = self.provider
         if not isinstance(signer, SignsIn):
             return None
+
         try:
             for note in await self.store.provider_notes(NoteTopic.SIGN_IN):
                 if (note.provider, note.subject) == (self.provider.name, scope):
@@ -59,6 +60,7 @@ class SharedTokens:
             pass
         except Exception as error:
             log_store_failure(logger, "token_unread", error)
+
         return None
 
     async def keep(

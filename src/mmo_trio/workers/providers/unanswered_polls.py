@@ -71,6 +71,7 @@ class UnansweredPolls:
 
         if elapsed(intent.since, now) >= GIVEN_UP_AFTER:
             return None
+
         return known.pause_s
 
     def attempts(self, reference: str) -> int:

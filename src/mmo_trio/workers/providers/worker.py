@@ -165,13 +165,16 @@ class EndedPolls:
             self._polled_at and next(iter(self._polled_at.values())) + ENDED_POLL_INTERVAL_S <= now
         ):
             del self._polled_at[next(iter(self._polled_at))]
+
         if reference not in self._polled_at:
             self._polled_at[reference] = now
             return 0.0
+
         is_first = reference not in self.waiting
         self.waiting[reference] = work
         if is_first:
             return self._polled_at[reference] + ENDED_POLL_INTERVAL_S - now
+
         return -1.0
 
 
@@ -259,19 +262,23 @@ class ProviderWorker:
             elif self._postponed.pop(reference, None):  # Another process has submitted it since.
                 self._enqueue(self._queues[work.transaction.order.provider], work)
             return True
+
         provider = work.transaction.order.provider
         if provider not in self.providers:
             mark = simulated_mark(work.transaction.order)
             logger.error("provider_not_configured", provider=provider, reference=reference, **mark)
             return True
+
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if is_of_ended:
             waiting = len(queue.ended) + self._unanswered.count(provider)
         else:
             waiting = len(queue.waiting)
+
         if waiting >= self.waiting_max:
             self.dropped_polls += is_poll
             return is_poll
+
         self._take(queue, work)
         return True
 
@@ -286,12 +293,15 @@ class ProviderWorker:
             return False
         if self.hold_of(provider, operation[0]) is not None:
             return False
+
         offered = known.operations.get(operation)
         if offered is None or not offered.can_be_polled:
             return False
+
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if queue.waiting or queue.active >= self.conversations_max:
             return False
+
         queue.active += 1
         self._reserved[reference] = trio.current_time()
         return True
@@ -340,11 +350,13 @@ class ProviderWorker:
         process ends."""
         if self.kept_hints >= KEPT_HINTS_MAX:
             return False
+
         self.kept_hints += 1
         number = await self._write_hint(hint)
         if self._conversations is None:
             self.kept_hints -= 1
             return number is not None  # The next process records it.
+
         self._conversations.start_soon(self._record_hint, hint, number)
         return True
 
@@ -478,6 +490,7 @@ class ProviderWorker:
                 wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
             else:
                 wait_s = 0.0
+
             self._postponed[reference] = work
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
         else:
@@ -548,6 +561,7 @@ class ProviderWorker:
             next_work = self._claimed.pop(reference, None)
             if next_work is not None:
                 self._take(queue, next_work)
+
             self._start_conversations(queue)
             self._conversation_finished.set()
             self._conversation_finished = trio.Event()
@@ -564,6 +578,7 @@ class ProviderWorker:
         ):  # It has begun while this work waited, which is postponed now.
             self._claimed[reference] = work
             return
+
         self._tried.discard(reference)
         reply, began_at = await self.record_input(
             lambda: inputs.BeginSubmission(
@@ -582,6 +597,7 @@ class ProviderWorker:
             conversation = provider.submit(transaction, now=self.now())
         else:
             conversation = _refuse_operation(transaction)
+
         report = await self._converse(
             conversation, self.exchange_for(provider.name), transaction, began_at
         )
@@ -621,6 +637,7 @@ class ProviderWorker:
         else:
             conversation = provider.poll(_with_hint(work), now=now)
             exchange = self.ask_for(name)
+
         report = await self._converse(conversation, exchange, work.transaction, began_at)
         if isinstance(work.intent, PollEnded):
             await self._report(partial(self._conclude_poll, report, work))
@@ -653,6 +670,7 @@ class ProviderWorker:
                 reason=report.reason,
                 **simulated_mark(about.order),
             )
+
         return report
 
     async def _report(self, record: Callable[..., Awaitable[object]]) -> None:
@@ -693,6 +711,7 @@ class ProviderWorker:
 
         if self._is_asked_again(report.provider, reference):
             return
+
         if pause_s is None:
             await self.record_input(lambda: concluded, tries_max=tries_max)
             self._unanswered.discard(reference)
@@ -739,6 +758,7 @@ class ProviderWorker:
                 attempt, faults = attempt + 1, faults + is_fault
                 if faults >= tries_max:
                     raise
+
             delay_s = _retry_delay_s(
                 attempt, SUBMISSION_RETRY_DELAY_MAX_S if is_fault else STORE_RETRY_DELAY_MAX_S
             )
@@ -871,6 +891,7 @@ class PaymentCreator:
         reference, operation = input_.gateway_reference, input_.draft.operation
         if not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
             return await self.submit(input_, sender)
+
         try:
             reply = await self.submit(evolve(input_, reserved_provider=provider), sender)
         except StoreUnavailable:
@@ -892,6 +913,7 @@ def _provider_of(input_: inputs.CreatePayment) -> str | None:
     draft = input_.draft
     if draft.operation is Operation.WEB_PAYIN:
         return None
+
     for method in input_.brand.methods:
         if (
             method.key == draft.method
@@ -899,4 +921,5 @@ def _provider_of(input_: inputs.CreatePayment) -> str | None:
             and draft.operation in method.operations
         ):
             return method.provider
+
     return None
