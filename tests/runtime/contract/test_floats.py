@@ -100,5 +100,5 @@ async def test_balances_and_forecasts_are_shown(serve: Serve, tmp_path: Path) ->
         assert (code, row["low"], row["refusedAt"]) == (1, True, None)
         page = (await browser.get("/providers")).body.decode()
         assert "KES 5,000.00" in page
-        assert "lasts about 2.5 hours" in page
+        assert "2 hours left" in page
         assert "<svg" in page
