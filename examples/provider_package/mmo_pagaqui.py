@@ -63,7 +63,8 @@ CODES: Mapping[str, ErrorCode] = MappingProxyType(
 FREE_TEXTS = frozenset({"message"})
 """The members with words for people: a letter that was cut in two makes no answer unreadable."""
 
-REFERENCE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+NOTIFIED = re.compile(rb"/([0-9A-HJKMNP-TV-Z]{26})$")
+"""The end of our address for one payment's notifications: its gatewayReference."""
 
 
 @frozen
@@ -75,6 +76,7 @@ class PagaquiProvider:
     payer_hosts: tuple[str, ...]
     """The hosts of the operator's pages: payers are sent to no other."""
     pages_url: str
+    hooks_url: str = field(repr=False)
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
@@ -87,6 +89,7 @@ class PagaquiProvider:
             "amount": plain_amount(order.requested),
             "currency": order.requested.currency,
             "return_to": return_url(self.pages_url, order),
+            "notify_to": f"{self.hooks_url}/{order.gateway_reference}",
         }
         try:
             answer = yield self._request("POST", "", to_json(document))
@@ -108,14 +111,15 @@ class PagaquiProvider:
         return self._read(about, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
-        content = stored_text(request.body)
-        try:
-            reference = text_member(parse_json(request.body, free_texts=FREE_TEXTS), "id") or ""
-        except ValueError:
-            reference = ""
-        if REFERENCE.fullmatch(reference) is None:
+        content, named = stored_text(request.body), NOTIFIED.search(request.target)
+        if named is None:
             return UnmatchedNotified(self.name, content)
-        return ProviderHinted(reference, self.name, content)
+        try:
+            state = text_member(parse_json(request.body, free_texts=FREE_TEXTS), "state")
+        except ValueError:
+            state = None
+        says_paid = state == "paid"
+        return ProviderHinted(named[1].decode(), self.name, content, says_paid=says_paid)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return HttpResponse(200 if accepted else 503)
@@ -137,15 +141,22 @@ class PagaquiProvider:
                 page = text_member(document, "page")
                 return about.accepted(payer_action=None if page is None else OpenUrl(page))
             case "paid":
-                amount = check_amount(parse_number(text_member(document, "amount") or ""))
-                final = to_money(amount, text_member(document, "currency") or "")
-                return about.succeeded(text_member(document, "receipt"), final)
+                return self._paid(about, document)
             case "failed":
                 native, message = text_member(document, "code"), text_member(document, "message")
                 code = CODES.get(native or "", ErrorCode.TRANSACTION_DECLINED)
                 return about.failed(code, native, message)
             case _:
                 raise ValueError("its state is none that is known")
+
+    def _paid(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
+        receipt = text_member(document, "receipt")
+        try:
+            amount = check_amount(parse_number(text_member(document, "amount") or ""))
+            final = to_money(amount, text_member(document, "currency") or "")
+        except (ValueError, KeyError):
+            return about.doubtfully_paid("Its amount can't be read.", "paid", receipt)
+        return about.succeeded(receipt, final)
 
     def _request(self, method: str, tail: str, body: bytes = b"") -> HttpRequest:
         key = (b"authorization", f"Bearer {self.api_key}".encode())
@@ -165,6 +176,7 @@ def open_pagaqui(
         reader.text("api_key"),
         read_payer_hosts(reader, is_required=True),
         context.pages_url,
+        context.hooks_url,
     )
     reader.check_unknown()
     check_pages_url(context.pages_url, account.base_url)

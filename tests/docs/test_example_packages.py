@@ -11,8 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,7 @@ from attrs import Factory, define
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
-from mmo_sansio.providers.registry import ProviderKind
-from mmo_sansio.testing import ADAPTER_CHECKS, AdapterCase, AdapterCheck
+from mmo_sansio.testing import ADAPTER_CHECKS
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
@@ -35,6 +35,7 @@ from tests.support.mmo_process import SETTINGS_ON_A_FILE, mmo, serving_process
 from tests.support.operator_gateway import API_KEY, BRANDS, METHOD
 from tests.support.time_limits import HANGS_AFTER_S
 
+TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOKEN = "token-of-pesaplus"
 CONFIGURATION = f"""{SETTINGS_ON_A_FILE}
@@ -44,26 +45,11 @@ base_url = "{{operator}}"
 api_key_file = "{{folder}}/api-key"
 """
 
-
-PAGAQUI = f"""{SETTINGS_ON_A_FILE}
-[provider.pagaqui]
-kind = "pagaqui"
-base_url = "{{operator}}"
-api_key = "SECRET-api-key"
-payer_hosts = "{{hosts}}"
-"""
-PAGAQUI_BRAND = f"""
-[[brand]]
-id = "acme"
-name = "Acme"
-api_keys = ["{API_KEY}"]
-
-[[brand.method]]
-key = "{METHOD}"
-provider = "pagaqui"
-country = "KE"
-flows = ["web/payin"]
-limits.KES = {{ min = "1", max = "150000" }}
+SERVED_HERE = """
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
 """
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -97,41 +83,12 @@ class Pesaplus:
         return answer(200, {**found, "state": "paid", "receipt": "P-1"})
 
 
-@define(eq=False)
-class Pagaqui:
-    """A small operator whose payers approve at its page: who opens that has paid."""
-
-    origin: str = ""
-    checkouts: dict[str, dict[str, Any]] = Factory(dict)
-
-    async def admit(self, head: RequestHead, context: RequestContext) -> Admitted:
-        await trio.lowlevel.checkpoint()
-        return Admitted(64 * 1024, partial(self.respond, head))
-
-    async def respond(self, head: RequestHead, body: bytes) -> HttpResponse:
-        await trio.lowlevel.checkpoint()
-        path = head.target.decode()
-        name = path.rpartition("/")[2]
-        if path.startswith("/page/"):
-            checkout = self.checkouts[name]
-            checkout |= {"state": "paid", "receipt": "Q-1"}
-            return HttpResponse(303, ((b"location", checkout["return_to"].encode()),))
-        if head.value(b"authorization") != b"Bearer SECRET-api-key":
-            return answer(401, {})
-        if head.method == "POST":
-            document = json.loads(body)
-            page = {"state": "open", "page": f"{self.origin}/page/{document['id']}"}
-            return answer(200, self.checkouts.setdefault(document["id"], {**document, **page}))
-        found = self.checkouts.get(name)
-        return answer(404, {"code": "no-such-checkout"}) if found is None else answer(200, found)
-
-
 def answer(status: int, document: dict[str, Any]) -> HttpResponse:
     return HttpResponse(status, (), json.dumps(document).encode())
 
 
 @asynccontextmanager
-async def operating(operator: Pesaplus | Pagaqui) -> AsyncIterator[str]:
+async def operating(operator: Pesaplus) -> AsyncIterator[str]:
     """Serve the operator: where it is reached."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
@@ -209,24 +166,56 @@ async def test_a_provider_of_another_package_serves_a_payment(tmp_path: Path) ->
     assert stored["transaction"]["providerReference"] == "P-1", stored
 
 
+@pytest.fixture
+def try_out(root: Path) -> list[str]:
+    """The settings and the brand of the page's payment on one's own machine."""
+    page = (root / "docs/internals/adding.md").read_text(encoding="utf-8")
+    return TOML.findall(page.partition("\n## 10. ")[2])
+
+
+@contextmanager
+def pagaqui(root: Path, monkeypatch: pytest.MonkeyPatch, *, answers_lost: int) -> Iterator[Any]:
+    """Serve the example's own operator."""
+    monkeypatch.syspath_prepend(str(root / "examples/provider_package"))
+    with importlib.import_module("pagaqui_operator").Pagaqui(answers_lost=answers_lost) as operator:
+        thread = threading.Thread(target=operator.serve_forever, daemon=True)
+        thread.start()
+        yield operator
+        operator.shutdown()
+        thread.join()
+
+
 @pytest.mark.trio
 @pytest.mark.usefixtures("installed")
-@pytest.mark.spec("W1", "W2")
+@pytest.mark.spec("S6", "W1", "W2")
+@pytest.mark.parametrize("answers_lost", [0, 1], ids=["answered", "lost"])
 async def test_a_provider_of_another_package_sends_a_payer_to_its_page_and_back(
+    root: Path,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    try_out: list[str],
+    answers_lost: int,
 ) -> None:
-    operator = Pagaqui()
+    """By the page's own settings, on free ports."""
     create_master_key(tmp_path / "master.key")
     brands, config = tmp_path / "brands.toml", tmp_path / "mmo.toml"
-    brands.write_text(PAGAQUI_BRAND)
-    async with operating(operator) as operator.origin:
-        for hosts, exit_code in (("", 2), ("127.0.0.1", 0)):
-            text = PAGAQUI.format(folder=tmp_path, operator=operator.origin, hosts=hosts)
-            config.write_text(text.replace('payer_hosts = ""', ""))
-            await mmo("check-config", "--config", config, exit_code=exit_code)
+    settings, brand = try_out
+    brands.write_text(
+        brand.replace('name = "Acme Ltd"', f'name = "Acme"\napi_keys = ["{API_KEY}"]')
+    )
+    settings = settings.replace('extra_ca_file = "listener/ca.pem"\n', "")
+    for name in ("gateway.db", "master.key"):
+        settings = settings.replace(name, f"{tmp_path}/{name}")
+
+    with pagaqui(root, monkeypatch, answers_lost=answers_lost) as operator:
+        settings = settings.replace("http://127.0.0.1:8090", operator.origin) + SERVED_HERE
+        config.write_text(settings.replace('payer_hosts = "127.0.0.1"', ""))
+        await mmo("check-config", "--config", config, exit_code=2)
+        config.write_text(settings)
+        await mmo("check-config", "--config", config)
         command = ("serve", "--config", config, "--brands", brands)
         async with serving_process(*command, log=tmp_path / "log") as gateway:
-            merchant = Merchant(gateway.ready["api"], API_KEY, method=METHOD)
+            merchant = Merchant(gateway.ready["api"], API_KEY, method="pagaqui_ke")
             made = await merchant.accepted("web/payin")
             await ask(made["pageUrl"], method="POST", headers=FORM, body=b"")
             link = f"{operator.origin}/page/{made['gatewayReference']}"
@@ -235,25 +224,26 @@ async def test_a_provider_of_another_package_sends_a_payer_to_its_page_and_back(
                     if f'href="{link}"' in (await ask(made["pageUrl"])).body.decode():
                         break
                     await trio.sleep(0.02)
-            back = (await ask(link)).headers["location"]
+            assert "<button>" in (await ask(link)).body.decode()
+            back = (await ask(link, method="POST", headers=FORM, body=b"")).headers["location"]
             assert made["pageUrl"].rpartition("/")[2] not in back
             assert (await ask(back)).status == 303
             found = await merchant.ended(made["gatewayReference"])
             assert (found["status"], found["providerReference"]) == ("success", "Q-1")
+        assert len(operator.checkouts) == 1
 
 
-@pytest.mark.parametrize("check", ADAPTER_CHECKS, ids=lambda check: check.__name__)
-def test_the_example_with_a_page_keeps_the_promises_of_every_adapter(
-    root: Path, monkeypatch: pytest.MonkeyPatch, check: AdapterCheck
-) -> None:
-    monkeypatch.syspath_prepend(str(root / "examples/provider_package"))
-    kind: ProviderKind = importlib.import_module("mmo_pagaqui").PAGAQUI
-    options = {
-        "base_url": "https://api.pagaqui.example",
-        "api_key": "SECRET-api-key",
-        "payer_hosts": "pay.pagaqui.example *.pagaqui.example",
-    }
-    check(AdapterCase(kind, options))
+def test_the_tests_of_the_example_pass(root: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(root / "examples/provider_package", tmp_path / "package")
+    played = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER_S,
+    )
+    assert played.returncode == 0, played.stdout
+    assert f"{len(ADAPTER_CHECKS) + 2} passed" in played.stdout
 
 
 @pytest.mark.parametrize(("name", "section"), [("mmo_pesaplus", 0), ("mmo_pagaqui", 2)])

@@ -186,7 +186,7 @@ def _parse_provider(name: str, table: Mapping[str, Any], kinds: Collection[str])
         raise SettingsError(where, "is missing.", f"Known are: {', '.join(kinds)}.")
     if kind not in kinds:
         hint = near_match(str(kind), kinds)
-        raise SettingsError(where, f"{kind!r} is no kind of provider.", hint)
+        raise SettingsError(where, f"{kind!r} is no kind of provider that is installed.", hint)
     rest = {key: value for key, value in table.items() if key != "kind"}
     return ProviderSection(name, str(kind), MappingProxyType(rest))
 
@@ -263,7 +263,7 @@ def _run(entry_point: EntryPoint, action: Any) -> Any:
         return action()
     except Exception as error:  # Whatever somebody else's module raises names its entry point.
         fault = f"can't be loaded: {type(error).__name__}: {error}."
-        remedy = "Install what it needs, or uninstall it."
+        remedy = "Install what it needs, mend its entry point, or uninstall it."
         raise SettingsError(_describe(entry_point), fault, remedy) from error
 
 
