@@ -15,11 +15,13 @@ from mmo_sansio.messages.inputs import (
     CorrectTimes,
     Input,
     StopPayment,
+    TransactionWoke,
     UnmatchedNotified,
 )
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Applied, Ignored, Rejected, Reply
 from mmo_sansio.payments.evidence import STUCK_AFTER
+from mmo_sansio.payments.settlement import RECEIPT_AWAITED_FOR
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import (
@@ -495,6 +497,49 @@ async def check_payment_sums(open_store: OpenStore) -> None:
             ProviderCount(provider, later(hour, Span(2 * QUARTER_HOUR)), 0, 1),
         ]
         assert not await store.admin.provider_quarters(hour, later(hour, HOUR), is_simulated=True)
+
+
+async def check_changed_counts(open_store: OpenStore) -> None:
+    """A payment whose receipt comes after its success, or whose times are corrected, is counted
+    once, with its money, when it was created and when it ended by what is known now."""
+    hour, ahead = earlier(NOON, Span(NOON % HOUR)), Span(4 * DAY)
+    provider = creation(0).brand.methods[0].provider
+    async with open_store() as store:
+        await submit_batch(store, (creation(1), hour), (creation(2), later(hour, ahead)))
+        for number, at in ((1, later(hour, SECOND)), (2, later(hour, Span(ahead + SECOND)))):
+            await submit_batch(store, (BeginSubmission(reference(number)), at))
+
+        unnamed = evolve(succeeded(1), provider_reference=None, lacks_receipt=True)
+        await submit_batch(store, (unnamed, later(hour, Span(2 * SECOND))))
+        given_up_at = later(hour, Span(RECEIPT_AWAITED_FOR + 2 * SECOND))
+        await submit_batch(store, (TransactionWoke(reference(1)), given_up_at))
+        await submit_batch(store, (failed(2), later(hour, Span(ahead + 2 * SECOND))))
+        unproved = await store.transaction(reference(1))
+        assert unproved is not None
+        assert (unproved.status, unproved.progress.provider_reference) == (Status.SUCCESS, None)
+
+        named = evolve(succeeded(1), final=unproved.order.requested, settles_receipt=True, fee=None)
+        await submit_batch(store, (named, later(given_up_at, SECOND)))
+        proved = await store.transaction(reference(1))
+        assert proved is not None
+        assert proved.progress.provider_reference == "P1"
+        await submit_batch(store, (CorrectTimes(reference(2), "ada"), later(hour, Span(MINUTE))))
+
+        every = CountQuery(HOUR, hour, later(hour, Span(5 * DAY)))
+        admin, amount = store.admin, proved.order.requested.minor
+        counted = await admin.count_payments(every, by=None)
+        assert {(row.key, row.status, row.count) for row in counted} == {
+            (str(hour), Status.PENDING, 2),
+            (str(hour), Status.SUCCESS, 1),
+            (str(hour), Status.FAILED, 1),
+        }
+        sums = await admin.sum_payments(every, by=None)
+        assert {(row.key, row.error_code, row.count, row.minor) for row in sums} == {
+            (str(hour), None, 1, amount),
+            (str(hour), ErrorCode.USER_CANCELLED, 1, amount),
+        }
+        quarters = await admin.provider_quarters(every.begin, every.end)
+        assert list(quarters) == [ProviderCount(provider, hour, 1, 1)]
 
 
 async def check_simulated_counts(open_store: OpenStore) -> None:

@@ -82,7 +82,7 @@ def count_payments(
     where = _counted(query)
     rows = yield from execute(
         f"SELECT {key}, status, latency_s, CAST(sum(times) AS bigint) FROM counts {where}"
-        f" GROUP BY {key}, status, latency_s",
+        f" GROUP BY {key}, status, latency_s HAVING sum(times) <> 0",
         *where.values,
     )
     return [admin_types.PaymentCount(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
@@ -99,7 +99,7 @@ def sum_payments(
         f"SELECT {key}, type, currency, error_code, CAST(sum(times) AS bigint),"
         f" CAST(sum(minor / {_PART}) AS bigint),"
         f" CAST(sum(minor - minor / {_PART} * {_PART}) AS bigint)"
-        f" FROM counts {where} GROUP BY {key}, type, currency, error_code",
+        f" FROM counts {where} GROUP BY {key}, type, currency, error_code HAVING sum(times) <> 0",
         *where.values,
     )
     return [
@@ -131,7 +131,8 @@ def provider_quarters(
         "SELECT provider, began_at,"
         f" CAST(sum(CASE WHEN status = '{Status.SUCCESS.value}' THEN times ELSE 0 END) AS bigint),"
         f" CAST(sum(CASE WHEN status = '{Status.FAILED.value}' THEN times ELSE 0 END) AS bigint)"
-        f" FROM counts {where} GROUP BY provider, began_at ORDER BY provider, began_at",
+        f" FROM counts {where} GROUP BY provider, began_at HAVING sum(times) <> 0"
+        " ORDER BY provider, began_at",
         *where.values,
     )
 

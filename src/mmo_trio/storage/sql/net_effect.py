@@ -218,25 +218,40 @@ def suspense_identity(recorded: changes.SuspenseRecorded) -> bytes:
 
 def batch_counts(effect: NetEffect) -> dict[FineKey, Counted]:
     """Count new payments by when they were created, and those that end by when they end, in the
-    shortest spans."""
-    advanced = (after for _, after in effect.advanced.values())
-    created = effect.created.values()
+    shortest spans. One that changes after it was counted, as its receipt comes late or its times
+    are corrected, is counted once, by what it is now."""
     counts: dict[FineKey, Counted] = {}
+    for payment in effect.created.values():
+        _count_creation(counts, payment, 1)
+        _count_end(counts, payment, 1)
 
-    for payment in created:
-        asked = _count_key(payment.order, payment.order.created_at, Status.PENDING, 0, "")
-        _count(counts, asked, payment.order.requested.minor)
+    for before, after in effect.advanced.values():
+        if after.order is not before.order:
+            _count_creation(counts, before, -1)
+            _count_creation(counts, after, 1)
 
-    for payment in (*advanced, *created):
-        order, progress = payment.order, payment.progress
-        if progress.completed_at is not None:
-            latency_s = latency_class(elapsed(order.created_at, progress.completed_at))
-            ended = _count_key(
-                order, progress.completed_at, payment.status, latency_s, progress.error_code or ""
-            )
-            _count(counts, ended, (progress.final or order.requested).minor)
+        _count_end(counts, before, -1)
+        _count_end(counts, after, 1)
 
-    return counts
+    return {key: counted for key, counted in counts.items() if counted != NOTHING_COUNTED}
+
+
+def _count_creation(counts: dict[FineKey, Counted], payment: Transaction, times: int) -> None:
+    order = payment.order
+    key = _count_key(order, order.created_at, Status.PENDING, 0, "")
+    _count(counts, key, times, order.requested.minor)
+
+
+def _count_end(counts: dict[FineKey, Counted], payment: Transaction, times: int) -> None:
+    order, progress = payment.order, payment.progress
+    if progress.completed_at is None:
+        return
+
+    latency_s = latency_class(elapsed(order.created_at, progress.completed_at))
+    key = _count_key(
+        order, progress.completed_at, payment.status, latency_s, progress.error_code or ""
+    )
+    _count(counts, key, times, (progress.final or order.requested).minor)
 
 
 def _count_key(
@@ -256,8 +271,9 @@ def _count_key(
     )
 
 
-def _count(counts: dict[FineKey, Counted], key: FineKey, minor: int) -> None:
-    counts[key] = counts.get(key, NOTHING_COUNTED) + Counted(1, minor)
+def _count(counts: dict[FineKey, Counted], key: FineKey, times: int, minor: int) -> None:
+    """Add a payment; with `times` -1 take one away that was counted before."""
+    counts[key] = counts.get(key, NOTHING_COUNTED) + Counted(times, times * minor)
 
 
 def sum_by_span(fine: dict[FineKey, Counted]) -> dict[CountKey, Counted]:
