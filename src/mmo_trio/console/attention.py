@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import frozen
@@ -10,14 +11,18 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.providers.common.account_check import SIGN_IN
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerState
+from mmo_sansio.values.clock import HOUR, Instant, earlier, later
 from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.console.context import console
-from mmo_trio.console.money_figures import format_sums, requested_amounts
+from mmo_trio.console.money_figures import format_sums, main_reasons, requested_amounts
+from mmo_trio.console.operator_days import ENDED_MIN, FAILING_RATE
 from mmo_trio.storage.interface.admin_types import (
     STUCK_COUNT_MAX,
     UNFINISHED_STATES,
     ChangeState,
+    CountDimension,
+    CountQuery,
     NoteTopic,
 )
 from mmo_trio.workers.providers.account_notes import read_finding_note
@@ -113,6 +118,7 @@ async def read_attention(
         for concern in wrong
     ]
     found += await _stopped()
+    found += await _failing()
     found += await _unknown_money()
     found += await _approvals()
     found += await _low_floats()
@@ -172,6 +178,42 @@ async def _stopped() -> list[Attention]:
         )
 
     return found
+
+
+async def _failing() -> list[Attention]:
+    """Return the operators with which most payments of the last hour failed, and why."""
+    context, now = console(), console().now()
+    since = earlier(now, HOUR)
+    last = CountQuery(HOUR, Instant(since - since % HOUR), later(Instant(now - now % HOUR), HOUR))
+    succeeded, ended = Counter[str](), Counter[str]()
+    for quarter in await context.counted.provider_quarters(last.begin, last.end):
+        if quarter.began_at >= since:
+            succeeded[quarter.provider] += quarter.succeeded
+            ended[quarter.provider] += quarter.succeeded + quarter.failed
+
+    breakers = context.provider_breakers()
+    failing = [
+        name
+        for name, title in context.provider_titles.items()
+        if ended[name] >= ENDED_MIN
+        and succeeded[name] < FAILING_RATE * ended[name]
+        and breakers.get(name) is not BreakerState.OPEN
+        and (context.moves_no_money or name not in context.simulated_providers)
+    ]
+    if not failing:
+        return []
+
+    reasons = main_reasons(await context.counted.sum_payments(last, by=CountDimension.PROVIDER))
+    return [
+        Attention(
+            True,
+            f"{context.provider_titles[name]}: {ended[name] - succeeded[name]:,} of"
+            f" {ended[name]:,} payments failed",
+            reasons.get(name, ""),
+            "providers.list_providers",
+        )
+        for name in failing
+    ]
 
 
 async def _unknown_money() -> list[Attention]:

@@ -28,7 +28,7 @@ from mmo_trio.admin.change_control import (
 from mmo_trio.brands.description import method_name
 from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand_form, edit_brand
 from mmo_trio.console.context import console
-from mmo_trio.console.differences import show_differences, summarize
+from mmo_trio.console.differences import list_change_texts, show_differences, summarize
 from mmo_trio.console.money_figures import CURRENCIES_MAX, CurrencyTotal, currency_totals
 from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import (
@@ -64,6 +64,9 @@ CHANGES_PAGE_SIZE = 20
 
 # A form of more methods shows one line of each until it is opened.
 OPEN_METHODS_MAX = 4
+
+# Settings that a row of the list of changes tells.
+CHANGES_TOLD_MAX = 3
 
 # Changes that wait for a decision and are listed, the newest first.
 WAITING_MAX = 20
@@ -301,6 +304,8 @@ async def list_changes() -> str:
         "configuration/list.html",
         waiting=waiting,
         page=page,
+        list_change_texts=list_change_texts,
+        changes_told_max=CHANGES_TOLD_MAX,
         brands=brands[:BRANDS_OFFERED_MAX],
         left_out=max(0, len(brands) - BRANDS_OFFERED_MAX),
         text=text,

@@ -64,7 +64,22 @@ def summarize(groups: Sequence[tuple[str, Sequence[ShownDifference]]]) -> str:
     if len(differences) != 1:
         return f"{len(differences)} changes"
 
-    [each] = differences
+    return _summarize_one(differences[0])
+
+
+def list_change_texts(before: Brand, after: Brand) -> Sequence[str]:
+    """Return each change between two versions of a brand in a few words, `mpesa_ke: Max KES
+    250,000.00 → 2,500,000.00`; of several to one method only the first names it."""
+    return [
+        _summarize_one(difference)
+        if index or title == WHOLE_BRAND
+        else f"{title}: {_summarize_one(difference)}"
+        for title, group in show_differences(before, after)
+        for index, difference in enumerate(group)
+    ]
+
+
+def _summarize_one(each: ShownDifference) -> str:
     if each.members:
         return f"{each.setting}, {_members_words(each.members)}"
 

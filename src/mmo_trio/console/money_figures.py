@@ -12,6 +12,7 @@ from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
 from mmo_sansio.values.number_format import format_amount
+from mmo_trio.console.views import format_words
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars
 from mmo_trio.storage.interface.admin_types import PaymentSum
 
@@ -127,6 +128,23 @@ def failure_reasons(counts: Mapping[ErrorCode, int]) -> Sequence[FailureReason]:
         FailureReason(code, actor_of(code), count, round(100 * count / frequent[0][1], 1))
         for code, count in frequent
     ]
+
+
+def main_reason(counts: Mapping[ErrorCode, int]) -> str:
+    """Return why most payments failed, `provider unavailable: 32 of 40 failures`; empty for
+    none."""
+    if not counts:
+        return ""
+    code, count = min(counts.items(), key=lambda found: (-found[1], found[0]))
+    return f"{format_words(code)}: {count:,} of {sum(counts.values()):,} failures"
+
+
+def main_reasons(sums: Iterable[PaymentSum]) -> Mapping[str, str]:
+    """Return why most payments failed, by the key of the sums."""
+    by_key: dict[str, list[PaymentSum]] = {}
+    for counted in sums:
+        by_key.setdefault(counted.key, []).append(counted)
+    return {key: main_reason(failure_counts(found)) for key, found in by_key.items()}
 
 
 def failures_by_actor(counts: Mapping[ErrorCode, int]) -> Sequence[tuple[str, int]]:

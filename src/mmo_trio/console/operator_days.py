@@ -17,6 +17,9 @@ FAILING_RATE = 0.5
 # Below this success rate somebody should look.
 WEAK_RATE = 0.8
 
+# Fewer payments than this say nothing about a rate.
+ENDED_MIN = 10
+
 # Spans of failures that a row's text tells.
 SPANS_TOLD_MAX = 4
 
@@ -60,8 +63,10 @@ def operator_day(
     begin: Instant,
     end: Instant,
     stopped: Sequence[tuple[Instant, Instant]] = (),
+    reason: str = "",
 ) -> OperatorDay:
-    """Return the day of an operator in [begin, end), with the times in which it was stopped."""
+    """Return the day of an operator in [begin, end), with the times in which it was stopped.
+    `reason` says why most of its payments failed."""
     found = {count.began_at: count for count in counts if count.provider == name}
     starts = [Instant(at) for at in range(begin, end, QUARTER_HOUR)]
     levels = []
@@ -96,7 +101,7 @@ def operator_day(
             if level in levels
         ],
         "".join(f"M{first} 0h{max(1, last - first)}" for first, last in stops),
-        _day_text(told, [_span_text(starts, first, last) for first, last in stops]),
+        _day_text(told, reason, [_span_text(starts, first, last) for first, last in stops]),
     )
 
 
@@ -132,7 +137,7 @@ def _span_text(starts: Sequence[Instant], first: int, last: int) -> str:
     return f"{format_utc_seconds(starts[first])[11:16]} to {format_utc_seconds(until)[11:16]}"
 
 
-def _day_text(failing: Sequence[str], stopped: Sequence[str]) -> str:
+def _day_text(failing: Sequence[str], reason: str, stopped: Sequence[str]) -> str:
     texts: Mapping[str, Sequence[str]] = {"most failed": failing, "stopped": stopped}
     parts = []
     for word, spans in texts.items():
@@ -140,4 +145,7 @@ def _day_text(failing: Sequence[str], stopped: Sequence[str]) -> str:
             more = len(spans) - SPANS_TOLD_MAX
             told = ", ".join(spans[-SPANS_TOLD_MAX:])
             parts.append(f"{word} {told}" + (f" and {more} times before" if more > 0 else ""))
+
+    if failing and reason:
+        parts.insert(1, reason)
     return "; ".join(parts)

@@ -25,8 +25,10 @@ from mmo_trio.console.money_figures import (
     failure_counts,
     failure_reasons,
     failures_by_actor,
+    main_reasons,
 )
 from mmo_trio.console.operator_days import (
+    ENDED_MIN,
     FAILING_RATE,
     WEAK_RATE,
     OperatorDay,
@@ -145,7 +147,7 @@ async def show() -> str:
     sums = await counted_past.sum_payments(counted, by=None)
     totals = currency_totals(sums)
     if period.step == HOUR and (only is None or only[0] is CountDimension.PROVIDER):
-        days = await _operator_days(begin, end, only)
+        days = await _operator_days(evolve(counted, is_simulated=None))
 
     failures = failure_counts(sums)
     if period.step == HOUR:
@@ -221,12 +223,12 @@ async def _titles(dimension: CountDimension) -> Mapping[str, str]:
             return {}
 
 
-async def _operator_days(
-    begin: Instant, end: Instant, only: tuple[CountDimension, str] | None
-) -> Sequence[OperatorDay]:
+async def _operator_days(query: CountQuery) -> Sequence[OperatorDay]:
     """Return the days of the operators with payments, that with the most failures first."""
     admin, now = console().store.admin, console().now()
+    begin, end, only = query.begin, query.end, query.only
     counts = await console().counted.provider_quarters(begin, end)
+    reasons = main_reasons(await console().counted.sum_payments(query, by=CountDimension.PROVIDER))
     ended = Counter[str]()
     for count in counts:
         ended[count.provider] += count.succeeded + count.failed
@@ -246,7 +248,8 @@ async def _operator_days(
         events = await admin.audit(about=f"provider:{name}", limit=STOPS_READ_MAX)
         stops = stop_times(events, begin, now, closed.get(name))
         title = console().provider_titles.get(name, name)
-        days.append(operator_day(name, title, counts, begin, end, stops))
+        reason = reasons.get(name, "")
+        days.append(operator_day(name, title, counts, begin, end, stops, reason))
 
     return sorted(days, key=lambda day: (day.succeeded / day.ended, -day.ended))
 
@@ -480,10 +483,6 @@ def format_change(now: int, before: int) -> str:
     if now != before:
         return f"{(now - before) / before * 100:+.0f} %"
     return "no change"
-
-
-# Fewer payments than this say nothing about a rate.
-ENDED_MIN = 10
 
 
 class HealthLevel(StrEnum):

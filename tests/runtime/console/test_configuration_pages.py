@@ -91,6 +91,23 @@ async def test_two_users_change_a_limit_and_one_goes_back(
     ]
 
 
+async def test_the_list_says_what_changed_and_who_approved_it(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    before = await first_brand(sandbox)
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    form = lowered(await filled_form(ann, before.id), before)
+    assert (await ann.post(f"/brands/{before.id}/configuration", **form)).status == 303
+    assert (await abe.post("/configuration/1/approve")).status == 303
+    [row] = re.findall(
+        r"<tr><th scope=\"row\">.*?</tr>", (await abe.get("/configuration")).body.decode()
+    )
+    text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", row))
+    assert re.search(r": Max KES [\d,]+\.00 → 100\.00", text), text
+    assert re.search(r" ann, [-0-9]+ [:0-9]+ ", text), text
+    assert re.search(r" applied abe, [-0-9]+ [:0-9]+", text), text
+
+
 async def test_one_user_alone_goes_back_only_to_what_is_tighter_and_was_not_theirs(
     sandbox: Running, signed_in: SignedIn
 ) -> None:

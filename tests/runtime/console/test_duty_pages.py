@@ -56,6 +56,21 @@ async def test_money_and_reasons_are_on_the_first_page(
     assert "3 failed: 3 by the payer." in text
 
 
+async def test_an_operator_that_fails_now_is_first_with_the_reason(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    await pay(sandbox, SUCCEEDS, 1)
+    await pay(sandbox, FAILS, 8)
+    vera = await signed_in("vera")
+    assert "payments failed" not in (await shown(vera, "/")).partition("Taken, KES")[0]
+    await pay(sandbox, FAILS, 1)
+    first, _, rest = (await shown(vera, "/")).partition("Taken, KES")
+    assert re.search(r"now Sandbox: 9 of 10 payments failed [a-z ]+: 9 of 9 failures", first), first
+    assert re.search(r"Most failed .* to [\d:]+; [a-z ]+: 9 of 9 failures", rest), rest
+    await sandbox.advance("3h")
+    assert "payments failed" not in (await shown(vera, "/")).partition("Taken, KES")[0]
+
+
 async def test_a_failing_sign_in_is_news_on_both_pages(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
