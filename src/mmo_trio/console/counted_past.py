@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import Factory, define, evolve, frozen
 
-from mmo_sansio.values.clock import HOUR, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, Instant, later
 from mmo_trio.storage.interface.admin_types import (
     CountDimension,
     CountQuery,
@@ -29,19 +29,17 @@ Counted = TypeVar("Counted")
 
 @frozen
 class _Key:
-    """Names what was read of one span."""
+    """Names what was read at once."""
 
     kind: str
     by: CountDimension | None
-    span: Span
-    begin: Instant
-    is_simulated: bool | None
+    query: CountQuery
 
 
 @define(eq=False)
 class CountedPast:
-    """Reads counts span by span; what is read of one that is settled is kept, the latest
-    reads up to a number of rows. What concerns one brand, method or provider is read anew."""
+    """Reads counts; what is read of spans that are settled is kept, the latest reads up to a number
+    of rows. What concerns one brand is read anew."""
 
     admin: AdminStore
     now: Callable[[], Instant]
@@ -52,7 +50,7 @@ class CountedPast:
     async def count_payments(
         self, query: CountQuery, *, by: CountDimension | None
     ) -> Sequence[PaymentCount]:
-        """Return counts as the store does; a key may come once for each span."""
+        """Return counts as the store does; a key may come several times."""
 
         async def read(part: CountQuery) -> Sequence[PaymentCount]:
             return await self.admin.count_payments(part, by=by)
@@ -62,7 +60,7 @@ class CountedPast:
     async def sum_payments(
         self, query: CountQuery, *, by: CountDimension | None
     ) -> Sequence[PaymentSum]:
-        """Return sums as the store does; a key may come once for each span."""
+        """Return sums as the store does; a key may come several times."""
 
         async def read(part: CountQuery) -> Sequence[PaymentSum]:
             return await self.admin.sum_payments(part, by=by)
@@ -84,22 +82,41 @@ class CountedPast:
         by: CountDimension | None,
         read: Callable[[CountQuery], Awaitable[Sequence[Counted]]],
     ) -> Sequence[Counted]:
-        if query.only is not None:
+        # A merchant is looked at now and then, and there are many of them.
+        if query.only is not None and query.only[0] is CountDimension.BRAND:
             return await read(query)
 
-        now, found = self.now(), list[Counted]()
-        for at in range(query.begin, query.end, query.span):
-            begin, end = Instant(at), later(Instant(at), query.span)
-            key = _Key(kind, by, query.span, begin, query.is_simulated)
+        found = list[Counted]()
+        for part in self._parts(query, by):
+            key = _Key(kind, by, part)
             rows = self._kept.get(key)
             if rows is None:
-                rows = await read(evolve(query, begin=begin, end=end))
-                if later(end, SETTLED_AFTER) <= now:
+                rows = await read(part)
+                if self._is_settled(part.end):
                     self._keep(key, rows)
 
             found += rows
 
         return found
+
+    def _parts(self, query: CountQuery, by: CountDimension | None) -> Sequence[CountQuery]:
+        """Return what is asked at once: what is counted by time is kept span by span, and of the
+        rest the sums of all that is settled, which are few rows however many spans there are."""
+        spans = range(query.begin, query.end, query.span)
+        if by is None:
+            begins = [*spans]
+        else:
+            settled = [at for at in spans if self._is_settled(later(Instant(at), query.span))]
+            begins = [*settled[:1], *spans[len(settled) : len(settled) + 1]]
+
+        ends = [*begins[1:], query.end]
+        return [
+            evolve(query, begin=Instant(begin), end=Instant(end))
+            for begin, end in zip(begins, ends, strict=True)
+        ]
+
+    def _is_settled(self, end: Instant) -> bool:
+        return later(end, SETTLED_AFTER) <= self.now()
 
     def _keep(self, key: _Key, rows: Sequence[Any]) -> None:
         if key in self._kept:

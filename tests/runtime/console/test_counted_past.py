@@ -36,6 +36,27 @@ async def test_only_hours_that_may_change_are_read_again() -> None:
     assert [each.begin for each in store.asked] == [earlier(NOW, HOUR)]
 
 
+async def test_what_is_counted_by_brand_is_read_at_once_and_the_last_hour_again() -> None:
+    store = CountingStore()
+    counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
+    settled, open_hour = earlier(NOW, DAY), earlier(NOW, HOUR)
+    await counted.count_payments(LAST_DAY, by=CountDimension.BRAND)
+    asked = [(each.begin, each.end) for each in store.asked]
+    assert asked == [(settled, open_hour), (open_hour, NOW)]
+    store.asked.clear()
+    await counted.count_payments(LAST_DAY, by=CountDimension.BRAND)
+    assert [(each.begin, each.end) for each in store.asked] == [(open_hour, NOW)]
+
+
+async def test_what_concerns_one_operator_is_kept() -> None:
+    store = CountingStore()
+    counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
+    for name in ("momo", "momo", "airtel"):
+        only = CountQuery(HOUR, earlier(NOW, DAY), NOW, (CountDimension.PROVIDER, name))
+        await counted.count_payments(only, by=None)
+    assert len(store.asked) == 24 + 1 + 24
+
+
 async def test_what_concerns_one_brand_is_read_at_once_and_not_kept() -> None:
     store = CountingStore()
     counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
