@@ -328,7 +328,7 @@ class NoticeWorker:
 
     async def _send(self, matters: Sequence[Matter], record: NoticeRecord, now: Instant) -> bool:
         host = self.receiver.gateway.partition("://")[2]
-        text = " ".join([f"{host}:", *map(notices.sentence, matters)])
+        text = " ".join([f"{host}:", *map(self._sentence, matters)])
         make = partial(self._member, record=record)
         attempt = await self.receiver.send(text, {"matters": [*map(make, matters)]}, now)
         kinds = [matter.kind.value for matter in matters]
@@ -338,8 +338,20 @@ class NoticeWorker:
         logger.warning("notice_failed", kinds=kinds, reason=attempt.detail, status=attempt.status)
         return False
 
-    def _member(self, matter: Matter, record: NoticeRecord) -> Mapping[str, object]:
+    def _sentence(self, matter: Matter) -> str:
+        """Return what waits and where it is seen: a chat shows the text alone."""
+        text, link = notices.sentence(matter), self._link(matter)
+        if link is None:
+            return text
+        return f"{text} {link}"
+
+    def _link(self, matter: Matter) -> str | None:
         console_url = self.receiver.section.console_url
+        if console_url is None:
+            return None
+        return f"{console_url}{PAGES[matter.kind]}"
+
+    def _member(self, matter: Matter, record: NoticeRecord) -> Mapping[str, object]:
         return {
             "kind": matter.kind,
             "count": matter.count,
@@ -347,7 +359,7 @@ class NoticeWorker:
             "providers": matter.providers,
             "since": format_with_microseconds(record.since[matter.kind]),
             "isNew": matter.kind not in record.told,
-            "link": None if console_url is None else f"{console_url}{PAGES[matter.kind]}",
+            "link": self._link(matter),
         }
 
 

@@ -79,6 +79,7 @@ async def test_it_leads_to_no_private_address_unless_that_is_allowed(tmp_path: P
             done = await trio.to_thread.run_sync(mmo, config)
     assert (done.exit_code, receiver.connections) == (1, 0)
     assert "only public addresses" in done.stderr
+    assert "notices.allow_private = true" in done.stderr
 
 
 def test_without_an_address_there_is_nothing_to_try(tmp_path: Path) -> None:

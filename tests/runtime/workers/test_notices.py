@@ -146,6 +146,8 @@ async def test_a_message_says_what_waits_and_nothing_of_merchants_and_payers(
     assert stuck["sums"] == {amount.currency: amount.text}
     assert (stuck["kind"], stuck["count"], stuck["isNew"]) == ("payments_stuck", 1, True)
     assert suspense["link"] == "https://console.example.com/suspense"
+    assert f". {stuck['link']} 1 entry" in message["text"], "a chat shows the text alone"
+    assert message["text"].endswith(f". {suspense['link']}")
     sent = staff.requests[0].body.decode()
     assert PAYER.msisdn is not None
     for private in (reference(1), "acme", PAYER.msisdn, "order/1", "mobile_ke"):

@@ -12,6 +12,8 @@ from mmo_trio.cli.support.target import CommandTarget, target_options
 
 TEST_TEXT = "This is a test: staff are told here of what waits for a person."
 
+PRIVATE_REMEDY = "A receiver in your own network needs `notices.allow_private = true`."
+
 
 @click.group()
 def notices() -> None:
@@ -41,6 +43,10 @@ def send_test(target: CommandTarget) -> None:
             answer = f" (HTTP {attempt.status})"
 
         reason = attempt.detail or "The receiver did not take it."
+        is_refused = attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
+        if is_refused and not target.settings.notices.allow_private:
+            reason += f" {PRIVATE_REMEDY}"
+
         raise NegativeAnswer(f"The message was not delivered{answer}. {reason}")
 
     print_status(f"Delivered: the receiver answered HTTP {attempt.status}.")
