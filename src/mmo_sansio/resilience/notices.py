@@ -24,6 +24,10 @@ from mmo_sansio.values.number_format import format_amount
 # remembered, so that what comes and goes is one message.
 GROWTH_TOLD_AFTER: Final = Span(15 * MINUTE)
 
+# How long what was found stays known while rounds do not find it: each process knows its own
+# breakers only, and another may have made those rounds.
+FORGOTTEN_AFTER: Final = Span(3 * MINUTE)
+
 RETRIED_AFTER: Final = Span(MINUTE)
 
 # How long the next attempt waits after one that failed: twice as long each time, up to this.
@@ -100,6 +104,8 @@ class NoticeRecord:
 
     since: Mapping[NoticeKind, Instant] = field(factory=dict)
     """Since when each kind waits."""
+    found: Mapping[NoticeKind, Instant] = field(factory=dict)
+    """When each kind was found last."""
     told: Mapping[NoticeKind, Told] = field(factory=dict)
     attempts: tuple[Instant, ...] = ()
     """When messages were sent in the last hour, the oldest first."""
@@ -120,9 +126,12 @@ def seen(record: NoticeRecord, matters: Collection[Matter], now: Instant) -> Not
     """Return the record after a look at what waits: what is over, and attempts of over an hour
     ago, are forgotten."""
     kinds = {matter.kind for matter in matters}
+    known = {kind: at for kind, at in record.found.items() if elapsed(at, now) < FORGOTTEN_AFTER}
+    found = {**known, **dict.fromkeys(kinds, now)}
     return evolve(
         record,
-        since={kind: record.since.get(kind, now) for kind in kinds},
+        since={kind: record.since.get(kind, now) for kind in found},
+        found=found,
         told={
             kind: told
             for kind, told in record.told.items()

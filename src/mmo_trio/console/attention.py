@@ -150,11 +150,11 @@ async def _stopped() -> list[Attention]:
             "providers.list_providers",
         )
         for name, state in console().provider_breakers().items()
-        if state is BreakerState.OPEN and name in titles
+        if state is not BreakerState.CLOSED and name in titles
     ]
     breakers = await console().store.breakers()
     open_brands = sorted(
-        brand for brand, breaker in breakers.items() if breaker.state is BreakerState.OPEN
+        brand for brand, breaker in breakers.items() if breaker.state is not BreakerState.CLOSED
     )
     if open_brands:
         names = ", ".join(open_brands[:3])

@@ -769,7 +769,7 @@ def _notice_worker(
         certificate_expires_at,
         settings.notices.failed_callbacks,
     )
-    return NoticeWorker(matters, receiver, resources.clock.time)
+    return NoticeWorker(matters, receiver, resources.clock.moment)
 
 
 def _prometheus_exporter(

@@ -29,7 +29,16 @@ from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience import notices
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.resilience.notices import Matter, NoticeKind, NoticeLimits, NoticeRecord, Told
-from mmo_sansio.values.clock import DAY, HOUR, Instant, Span, elapsed, format_with_microseconds
+from mmo_sansio.values.clock import (
+    DAY,
+    HOUR,
+    Instant,
+    Moment,
+    Span,
+    earlier,
+    elapsed,
+    format_with_microseconds,
+)
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.http.client.client import HttpClient, tls_context
@@ -160,13 +169,13 @@ class WaitingMatters:
     failed_callbacks: int
     """How many callbacks of an hour have to fail before that is told."""
 
-    async def find(self, now: Instant) -> Sequence[Matter]:
+    async def find(self, now: Moment) -> Sequence[Matter]:
         """Return what waits now. Raises what the store raises."""
         found = [
-            *await self._of_payments(now),
-            *await self._of_callbacks(now),
-            *await self._of_providers(now),
-            *await self._of_store(now),
+            *await self._of_payments(now.time),
+            *await self._of_callbacks(now.utc),
+            *await self._of_providers(now.time),
+            *await self._of_store(now.utc),
         ]
         return [matter for matter in found if matter.count]
 
@@ -220,7 +229,7 @@ class WaitingMatters:
             if finding.part == SIGN_IN and finding.state is AccountState.UNKNOWN
         ]
         breakers = self.provider_breakers().items()
-        unreachable = [name for name, state in breakers if state is BreakerState.OPEN]
+        unreachable = [name for name, state in breakers if state is not BreakerState.CLOSED]
         floats = await known_floats(self.store.admin, self.providers, now)
         low = [watched.forecast.latest.provider for watched in floats if watched.is_low]
         return [
@@ -269,8 +278,7 @@ class NoticeWorker:
 
     matters: WaitingMatters
     receiver: NoticeReceiver
-    now: Callable[[], Instant]
-    """Returns the gateway's own time."""
+    now: Callable[[], Moment]
 
     async def run(self) -> None:
         """Do the rounds that no other process does, until cancelled."""
@@ -286,7 +294,8 @@ class NoticeWorker:
 
     async def _run_round(self) -> None:
         """Claim the round, look at what waits, and send a message if one is due."""
-        admin, now = self.matters.store.admin, self.now()
+        admin, moment = self.matters.store.admin, self.now()
+        now = moment.time
         known = await self._known()
         claimed = evolve(known, at=now)
         if elapsed(known.at, now) < Span(round(ROUND_S * 1_000_000)):
@@ -294,7 +303,7 @@ class NoticeWorker:
         if not await admin.note_provider(claimed, replacing=known):
             return
 
-        matters = await self.matters.find(now)
+        matters = await self.matters.find(moment)
         record = notices.seen(parse_record(claimed.content), matters, now)
         lasting = notices.patient(record, matters, now)
         limits = NoticeLimits(
@@ -306,7 +315,7 @@ class NoticeWorker:
 
         tried = notices.attempted(record, now)
         kept = await self._keep(claimed, tried)
-        if kept is not None and await self._send(lasting, record, now):
+        if kept is not None and await self._send(lasting, record, moment):
             await self._keep(kept, notices.delivered(tried, lasting, now))
 
     async def _known(self) -> ProviderNote:
@@ -326,11 +335,11 @@ class NoticeWorker:
             return note
         return None
 
-    async def _send(self, matters: Sequence[Matter], record: NoticeRecord, now: Instant) -> bool:
+    async def _send(self, matters: Sequence[Matter], record: NoticeRecord, now: Moment) -> bool:
         host = self.receiver.gateway.partition("://")[2]
         text = " ".join([f"{host}:", *map(self._sentence, matters)])
-        make = partial(self._member, record=record)
-        attempt = await self.receiver.send(text, {"matters": [*map(make, matters)]}, now)
+        make = partial(self._member, record=record, now=now)
+        attempt = await self.receiver.send(text, {"matters": [*map(make, matters)]}, now.utc)
         kinds = [matter.kind.value for matter in matters]
         if attempt.outcome is DeliveryOutcome.DELIVERED:
             logger.info("notice_sent", kinds=kinds)
@@ -351,13 +360,14 @@ class NoticeWorker:
             return None
         return f"{console_url}{PAGES[matter.kind]}"
 
-    def _member(self, matter: Matter, record: NoticeRecord) -> Mapping[str, object]:
+    def _member(self, matter: Matter, record: NoticeRecord, now: Moment) -> Mapping[str, object]:
+        waited = elapsed(record.since[matter.kind], now.time)
         return {
             "kind": matter.kind,
             "count": matter.count,
             "sums": {amount.currency: amount.text for amount in matter.sums},
             "providers": matter.providers,
-            "since": format_with_microseconds(record.since[matter.kind]),
+            "since": format_with_microseconds(earlier(now.utc, waited)),
             "isNew": matter.kind not in record.told,
             "link": self._link(matter),
         }
@@ -368,6 +378,7 @@ def format_record(record: NoticeRecord) -> str:
     return json.dumps(
         {
             "since": record.since,
+            "found": record.found,
             "told": {kind: [told.at, told.count] for kind, told in record.told.items()},
             "attempts": record.attempts,
             "failures": record.failures,
@@ -384,6 +395,7 @@ def parse_record(text: str) -> NoticeRecord:
     members = json.loads(text)
     return NoticeRecord(
         {NoticeKind(kind): Instant(at) for kind, at in members["since"].items()},
+        {NoticeKind(kind): Instant(at) for kind, at in members["found"].items()},
         {
             NoticeKind(kind): Told(Instant(at), count)
             for kind, (at, count) in members["told"].items()

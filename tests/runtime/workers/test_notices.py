@@ -22,7 +22,16 @@ from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.resilience.notices import NoticeKind, NoticeRecord, Told
-from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import (
+    DAY,
+    HOUR,
+    SECOND,
+    Instant,
+    Moment,
+    Span,
+    format_with_microseconds,
+    later,
+)
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.settings.sections import NoticesSection
@@ -44,7 +53,7 @@ from mmo_trio.workers.notices import (
     parse_record,
 )
 from mmo_trio.workers.providers.float_monitor import LOW
-from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.driver import NOON, after_noon, submit_batch
 from tests.conformance.inputs import PAYER, brand, creation, reference, succeeded
 from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.sqlite_store import StoreFile
@@ -58,6 +67,10 @@ SECTION = NoticesSection(
 
 def now() -> Instant:
     return later(NOON, Span(round((trio.current_time() + 2 * 3600) * SECOND)))
+
+
+def moment() -> Moment:
+    return Moment.at(now())
 
 
 @define(eq=False)
@@ -87,7 +100,7 @@ class Staff:
     def process(self, store: Store, **matters: Any) -> NoticeWorker:
         """One process of a gateway on this store."""
         receiver = NoticeReceiver(self.section, "https://pay.example.com", self.deliver)
-        return NoticeWorker(waiting(store, **matters), receiver, now)
+        return NoticeWorker(waiting(store, **matters), receiver, moment)
 
 
 def waiting(
@@ -125,7 +138,7 @@ async def test_one_of_several_processes_tells_it_once(autojump_clock: MockClock)
     stores = [at_once(server, str(number)) for number in range(3)]
     await leave_entry(stores[0])
     made = [staff.process(each) for each in stores]
-    await run_for(6 * 3600, *(FarFromStore(each.matters, each.receiver, now) for each in made))
+    await run_for(6 * 3600, *(FarFromStore(each.matters, each.receiver, moment) for each in made))
     assert staff.kinds == [["suspense"]]
 
 
@@ -193,7 +206,7 @@ async def test_everything_that_waits_is_found(autojump_clock: MockClock) -> None
         breakers={"momo": BreakerState.CLOSED, "mtn": BreakerState.OPEN},
         expires_at=lambda: later(later_on, Span(3 * DAY + HOUR)),
     )
-    found = {each.kind: each for each in await matters.find(later_on)}
+    found = {each.kind: each for each in await matters.find(Moment.at(later_on))}
     assert {kind: each.count for kind, each in found.items()} == {
         NoticeKind.PAYMENTS_STUCK: 1,
         NoticeKind.REVERSALS_TO_APPROVE: 1,
@@ -226,11 +239,13 @@ async def test_callbacks_are_told_where_many_fail_or_all_of_a_merchant_are_stopp
                 (succeeded(number), at),
                 (CallbackConcluded(reference(number), attempt, breaker=open_breaker), at),
             )
-            found = {each.kind: each.count for each in await waiting(store).find(at)}
+            found = {each.kind: each.count for each in await waiting(store).find(Moment.at(at))}
             assert found[NoticeKind.CALLBACKS_STOPPED] == 1
             assert found.get(NoticeKind.CALLBACKS_NOT_DELIVERED) == {1: None, 2: 2}[number]
         an_hour_later = later(at, HOUR)
-        found = {each.kind: each.count for each in await waiting(store).find(an_hour_later)}
+        found = {
+            each.kind: each.count for each in await waiting(store).find(Moment.at(an_hour_later))
+        }
     assert NoticeKind.CALLBACKS_NOT_DELIVERED not in found
 
 
@@ -247,6 +262,65 @@ async def test_a_changed_audit_log_is_told_whichever_process_has_seen_it(
     await head_logger.log_head()
     await run_for(25 * 3600, staff.process(other))
     assert staff.kinds[0] == ["audit_log_changed"]
+
+
+@pytest.mark.parametrize("ahead", [Span(-6 * HOUR), Span(6 * HOUR)])
+async def test_wall_times_are_compared_with_wall_time(
+    autojump_clock: MockClock, ahead: Span
+) -> None:
+    """The gateway's own time began with a wrong clock, and passes rightly ever since."""
+    attempt = DeliveryAttempt(DeliveryOutcome.TIMEOUT, "https://merchant.example/results")
+    staff, at = Staff(), now()
+    expires_at = later(at, Span(14 * DAY - HOUR))
+    async with StoreFile().open() as store:
+        for number in (1, 2):
+            await submit_batch(
+                store,
+                (creation(number), at),
+                (BeginSubmission(reference(number)), at),
+                (succeeded(number), at),
+                (CallbackConcluded(reference(number), attempt), at),
+            )
+
+        worker = staff.process(store, expires_at=lambda: expires_at)
+        worker = evolve(worker, now=lambda: Moment(later(now(), ahead), now()))
+        await run_for(100, worker)
+
+    [message] = staff.messages
+    assert {each["kind"] for each in message["matters"]} == {
+        "callbacks_not_delivered",
+        "certificate_expires",
+    }
+    for time in (message["at"], *(each["since"] for each in message["matters"])):
+        assert time[:13] == format_with_microseconds(at)[:13]
+
+
+async def test_an_operator_that_is_tried_again_and_fails_is_told(
+    autojump_clock: MockClock,
+) -> None:
+    """A breaker is half-open while a probe waits for an answer that doesn't come."""
+    server, staff, began_at = quiet_server(), Staff(), trio.current_time()
+
+    class Unreachable(dict[str, BreakerState]):
+        def items(self) -> Any:
+            is_tried = trio.current_time() - began_at >= 90
+            return {"momo": BreakerState.HALF_OPEN if is_tried else BreakerState.OPEN}.items()
+
+    await run_for(600, staff.process(at_once(server), breakers=Unreachable(momo=BreakerState.OPEN)))
+    assert staff.kinds == [["provider_unreachable"]]
+
+
+async def test_what_one_of_several_processes_knows_is_told(autojump_clock: MockClock) -> None:
+    server, staff = quiet_server(), Staff()
+    knowing = staff.process(at_once(server, "one"), breakers={"momo": BreakerState.OPEN})
+    other = staff.process(at_once(server, "other"))
+    with trio.move_on_after(900):
+        while True:
+            for process in (knowing, other):
+                await trio.sleep(61)
+                await process._run_round()
+
+    assert staff.kinds == [["provider_unreachable"]]
 
 
 async def test_a_receiver_that_is_down_is_told_once_it_is_back(autojump_clock: MockClock) -> None:
@@ -321,7 +395,13 @@ async def test_a_round_that_fails_is_followed_by_the_next(autojump_clock: MockCl
     "record",
     [
         NoticeRecord(),
-        NoticeRecord({NoticeKind.SUSPENSE: NOON}, {NoticeKind.SUSPENSE: Told(NOON, 3)}, (NOON,), 2),
+        NoticeRecord(
+            {NoticeKind.SUSPENSE: NOON},
+            {NoticeKind.SUSPENSE: after_noon(1)},
+            {NoticeKind.SUSPENSE: Told(NOON, 3)},
+            (NOON,),
+            2,
+        ),
     ],
 )
 def test_a_record_is_read_as_it_was_written(record: NoticeRecord) -> None:

@@ -136,8 +136,17 @@ def test_what_may_pass_by_itself_is_told_when_it_lasts() -> None:
     kind = NoticeKind.SIGN_IN_FAILS
     staff = Staff()
     staff.wait(10, Matter(kind, 1))
-    staff.wait(1)
-    assert staff.wait(20, Matter(kind, 1)) == [(11 + 15, [kind])]
+    staff.wait(3)
+    assert staff.wait(20, Matter(kind, 1)) == [(13 + 15, [kind])]
+
+
+def test_what_a_round_does_not_find_lasts_when_the_next_one_does() -> None:
+    kind = NoticeKind.SIGN_IN_FAILS
+    staff = Staff()
+    for _ in range(8):
+        staff.wait(1, Matter(kind, 1))
+        staff.wait(1)
+    assert staff.wait(1, Matter(kind, 1)) == [(16, [kind])]
 
 
 def test_the_days_of_a_certificate_are_told_with_the_interval() -> None:

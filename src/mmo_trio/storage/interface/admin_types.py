@@ -451,7 +451,8 @@ class NoteTopic(StrEnum):
     NOTICE = "notice"
     """What staff were told last, and when a process looked last; it is about no provider."""
     AUDIT_LOG_CHANGED = "audit_log_changed"
-    """Where a process has found the audit log changed last; it is about no provider."""
+    """Where a process has found the audit log changed last, by wall time; it is about no
+    provider."""
 
 
 @frozen
@@ -462,7 +463,8 @@ class ProviderNote:
     topic: NoteTopic
     subject: str = ""
     at: Instant = Instant(0)
-    """A time of the gateway's own; 0 where there has never been such a note."""
+    """A time of the gateway's own, unless the topic says otherwise; 0 where there has never been
+    such a note."""
     content: str = ""
 
 
