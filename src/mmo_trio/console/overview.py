@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 
+import structlog
+import trio
 from attrs import Factory, define, evolve, frozen
 from quart import Blueprint, render_template, request
 from werkzeug.exceptions import BadRequest
@@ -17,7 +19,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status
 from mmo_trio.console.attention import AccountConcern, read_account_concerns, read_attention
-from mmo_trio.console.context import console
+from mmo_trio.console.context import ConsoleContext, console
 from mmo_trio.console.money_figures import (
     CURRENCIES_MAX,
     currency_totals,
@@ -45,6 +47,9 @@ from mmo_trio.storage.interface.admin_types import (
     CountQuery,
     PaymentCount,
 )
+from mmo_trio.storage.interface.store import StoreUnavailable
+
+logger = structlog.get_logger(__name__)
 
 ROWS_PAGE_SIZE = 15
 HEALTH_ROWS_MAX = 8
@@ -204,6 +209,40 @@ async def show() -> str:
         later=_hour_parameter(later(end, period.length)) if end < now else None,
         here=_hour_parameter(end),
     )
+
+
+async def keep_ready(context: ConsoleContext) -> None:
+    """Read what the page shows of time that is over before anybody asks for it, now and whenever an
+    hour begins, until cancelled: a store with millions of payments takes a second for all of it."""
+    while True:
+        try:
+            await read_ahead(context)
+        except StoreUnavailable:
+            logger.warning("overview_not_read_ahead")
+        await trio.sleep((HOUR - context.now() % HOUR) / SECOND)
+
+
+async def read_ahead(context: ConsoleContext) -> None:
+    """Read the counts of each period up to now that the page shows without a selection."""
+    counted, now = context.counted, context.now()
+    which = None if context.moves_no_money else False
+    for period in OVERVIEW_PERIODS.values():
+        end = _period_end(None, now, period)
+        begin = earlier(end, period.length)
+        query = CountQuery(period.step, begin, end, is_simulated=which)
+        all_payments = evolve(query, is_simulated=None)
+
+        await counted.count_payments(evolve(query, begin=earlier(begin, period.length)), by=None)
+        await counted.sum_payments(query, by=None)
+        for by in CountDimension:
+            await counted.count_payments(query, by=by)
+
+        await counted.count_payments(all_payments, by=CountDimension.PROVIDER)
+        if which is False:
+            await counted.count_payments(evolve(query, is_simulated=True), by=None)
+        if period.step == HOUR:
+            await counted.provider_quarters(begin, end)
+            await counted.sum_payments(all_payments, by=CountDimension.PROVIDER)
 
 
 def _last_day(begin: Instant, end: Instant) -> tuple[str, str]:

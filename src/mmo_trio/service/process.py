@@ -26,6 +26,7 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
+from mmo_trio.console.overview import keep_ready
 from mmo_trio.http.asgi.host import AsgiHost, Pacer
 from mmo_trio.http.asgi.web_app import BODY_BYTES_MAX, WebApp
 from mmo_trio.http.handler import Handler
@@ -153,6 +154,7 @@ async def run_components(
 
             engine.start_soon(components.retention.run)
             engine.start_soon(components.refusals.run)
+            engine.start_soon(keep_ready, components.console_context)
             async with trio.open_nursery() as serving:
                 await listeners.start(serving)
                 with _running_file(resources.config, ready):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+import trio
 from attrs import Factory, define
 
 from mmo_sansio.values.clock import DAY, HOUR, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status
+from mmo_trio.console import overview
+from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.counted_past import CountedPast
 from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery, PaymentCount
+from tests.support.console_browser import ConsoleBrowser, add_users
+from tests.support.sandbox_gateway import Serve
+from tests.support.time_limits import HANGS_AFTER_S
 
 NOW = Instant(20_000 * DAY)
 LAST_DAY = CountQuery(HOUR, earlier(NOW, DAY), NOW)
@@ -75,3 +82,32 @@ async def test_the_memory_is_bounded() -> None:
     assert not store.asked
     await counted.count_payments(LAST_DAY, by=None)
     assert store.asked
+
+
+async def test_the_first_page_after_a_start_finds_all_that_is_over_read(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, is_ready, read_ahead = list[object](), trio.Event(), overview.read_ahead
+    keep = CountedPast._keep
+
+    async def read(context: ConsoleContext) -> None:
+        await read_ahead(context)
+        is_ready.set()
+
+    def note(counted: CountedPast, key: object, rows: list[PaymentCount]) -> None:
+        kept.append(key)
+        keep(counted, key, rows)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(overview, "read_ahead", read)
+    monkeypatch.setattr(CountedPast, "_keep", note)
+    async with serve() as running:
+        await add_users(running.directory, vera="viewer")
+        with trio.fail_after(HANGS_AFTER_S):
+            await is_ready.wait()
+        assert kept
+        kept.clear()
+        vera = ConsoleBrowser(running.ready.console)
+        await vera.sign_in("vera")
+        for path in ("/", "/?view=month", "/?by=method", "/?by=provider"):
+            assert (await vera.get(path)).status == 200
+        assert not kept
