@@ -53,6 +53,11 @@ With `MMO_GATEWAY_PAYEES_PER_MINUTE=600` in its environment the sandbox tells [p
 number is Jane Doe's. Of one that ends in 106 there is no account, 107 is barred, of 109 letters are masked, and about
 104 and 105 the operator does not answer.
 
+## Money that goes back
+
+`MMO_CONSOLE_FOUR_EYES=false mmo tx reverse order-1 --amount 50.00 --reason test` does what the gateway's staff do when
+you [ask for a reversal](extensions.md#giving-money-back). Seconds later the list of reversals has it.
+
 ## Time
 
 `mmo sandbox-clock advance 3d` moves the time of the sandbox, and everything that is due in between happens on the

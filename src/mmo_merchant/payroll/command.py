@@ -260,6 +260,8 @@ def pay_outs(
 
         if options["names"]:
             _compare_names(lines, gateway, key, options)
+        else:
+            click.echo("No fault was found in the file. Nothing was sent.")
 
         return
 

@@ -304,7 +304,8 @@ async def test_a_dry_run_names_the_totals_and_every_fault_and_writes_nothing(fil
     )
     assert (done.exit_code, done.output) == (
         0,
-        f"in the file: 2 pay-outs; KES 0.30\n{not_asked}\n",
+        f"in the file: 2 pay-outs; KES 0.30\n{not_asked}\n"
+        "No fault was found in the file. Nothing was sent.\n",
     )
     write(file, "0712345678,20,a", "254712345002,2O,b")
     done = await pay(file, "https://acme.example")

@@ -199,7 +199,7 @@ async def test_a_name_is_short_and_printable_whatever_the_operator_writes(
     [
         ("mtm", MTN_NUMBER, 400, "method", "Did you mean 'mtn'?"),
         ("mtn", "12ab", 400, "msisdn", "must be digits"),
-        ("mtn", "254708374149", 400, "msisdn", "must be a mobile number of UG"),
+        ("mtn", "254708374149", 400, "msisdn", "must be a mobile number of UG, with its code."),
         ("mtn", "2" * 300, 400, "msisdn", "must be digits"),
     ],
 )

@@ -171,17 +171,15 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "A payment with this merchantReference was taken already; this request made no "
             "second one.",
             "merchant",
-            "If you sent the request again because no answer came, all is well: look the payment"
-            " up by its merchantReference. Repeat a request within 15 minutes only; later look "
-            "its reference up before"
-            " you send it. Never repeat a payment under a new reference because of this"
-            " refusal: send a new reference only for another payment, or for a payment that has "
-            "failed without"
-            " moving money. A reference is refused for 15 minutes after its use; after that a "
-            "pay-in is accepted"
-            " under it where every earlier one has failed, and a pay-out or tax payment is not, "
-            "unless the gateway's"
-            " staff have chosen otherwise for your brand.",
+            "If you sent the request again because no answer came, all is well: look the payment "
+            "up by its merchantReference. Only the pageUrl of a web pay-in is not told again: "
+            "without it, wait until that payment has failed. Repeat a request within 15 minutes "
+            "only; later look its reference up before you send it. Never repeat a payment under a "
+            "new reference because of this refusal: send a new reference only for another "
+            "payment, or for a payment that has failed without moving money. A reference is "
+            "refused for 15 minutes after its use; after that a pay-in is accepted under it where "
+            "every earlier one has failed, and a pay-out or tax payment is not, unless the "
+            "gateway's staff have chosen otherwise for your brand.",
             "The merchantReference 'order-1' was used before. Look the payment up by it, and send "
             "a new reference only"
             " for another payment.",

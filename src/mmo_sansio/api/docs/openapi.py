@@ -60,10 +60,9 @@ SUMMARIES: Final = {
     ),
     Operation.WEB_PAYIN: (
         "Take a payment on the hosted page",
-        "Send the payer's browser to `pageUrl` at once: the page is valid for 30 minutes unless "
-        "the gateway's staff"
-        " have set another time, and a payment that was not sent to its provider by then fails "
-        "with `user_timeout`."
+        "Send the payer's browser to `pageUrl` at once, and store it: no look-up tells it. The "
+        "page is valid for 30 minutes unless the gateway's staff have set another time, and a "
+        "payment that was not sent to its provider by then fails with `user_timeout`."
         " Where the browser comes back to says nothing about the outcome; the callback does.",
     ),
     Operation.DIRECT_TAXPAYOUT: (

@@ -45,7 +45,9 @@ def parse_payee_question(brand: Brand, method: str, msisdn: str, query: bytes) -
 
     if not (MSISDN_MIN <= len(msisdn) <= MSISDN_MAX and _MSISDN.fullmatch(msisdn)):
         raise ProblemError(
-            _wrong_number("must be digits that begin with the country's code, such as 254708374149")
+            _wrong_number(
+                "must be digits that begin with the country's code, such as 254708374149."
+            )
         )
 
     for offered in methods:
@@ -53,7 +55,7 @@ def parse_payee_question(brand: Brand, method: str, msisdn: str, query: bytes) -
             return PayeeQuestion(brand, offered, msisdn, name)
 
     countries = " or ".join(method.country for method in methods)
-    raise ProblemError(_wrong_number(f"must be a mobile number of {countries}, with its code"))
+    raise ProblemError(_wrong_number(f"must be a mobile number of {countries}, with its code."))
 
 
 def _no_pay_outs(brand: Brand, method: str) -> problems.Problem:
