@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from mmo_merchant.api.api_errors import ApiRejection, GatewayUnavailable
+from mmo_merchant.api.api_errors import ApiRejection, GatewayUnavailable, KeyRejected
 from mmo_merchant.api.extension_objects import PayeeObject
 from mmo_merchant.payroll.pay_roll import PayLine
 from mmo_merchant.payroll.payment_run import PacedClient
@@ -23,15 +23,19 @@ _TOO_OFTEN: Final = 429
 # How long to wait after a 429 that names no time.
 _WAIT_S: Final = 2.0
 
+# After so many lines in a row without an answer the others are not asked about.
+_UNANSWERED_MAX: Final = 3
+
 _NO_WORD: Final = re.compile(rf"[^\w{re.escape(MASK)}]+")
 
 
 async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncIterator[str]:
     """Yield a sentence for each line, and the counts at the end; a gateway that offers none of it
-    is told once, and so is a method whose operator tells nothing."""
+    is told once, and so is a method whose operator tells nothing. Raises KeyRejected, and
+    GatewayUnavailable when it has not answered about some lines in a row."""
     untold = set[str]()
     answers = dict[tuple[str, str, str], str]()
-    differing = compared = 0
+    differing = compared = unanswered = 0
     for line in lines:
         payment, believed = line.payment, believed_name(line)
         if payment.method in untold:
@@ -41,6 +45,9 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
         try:
             if asked not in answers:
                 answers[asked] = describe(await _ask(client, *asked), believed)
+        except KeyRejected:
+            # So would be every other line.
+            raise
         except ApiRejection as error:
             if error.problem.status == 404:
                 yield NOT_OFFERED
@@ -49,11 +56,17 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
                 untold.add(payment.method)
                 yield f"{payment.method}: {error.problem.detail}"
                 continue
-            answers[asked] = f"was not asked about: {error.problem.detail}"
+            yield f"line {line.number}: was not asked about: {error.problem.detail}"
+            continue
         except GatewayUnavailable as error:
+            unanswered += 1
+            if unanswered == _UNANSWERED_MAX:
+                raise
+
             yield f"line {line.number}: no answer came. {error}"
             continue
 
+        unanswered = 0
         compared += 1
         differing += answers[asked].startswith(DIFFERS)
         yield f"line {line.number}: {answers[asked]}"

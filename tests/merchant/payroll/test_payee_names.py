@@ -174,6 +174,34 @@ async def test_a_gateway_that_does_not_offer_it_is_told_plainly(
         assert not told(done.output)
 
 
+async def test_a_key_that_is_refused_is_told_once(airtel: RunningSimulator, file: Path) -> None:
+    rows = [f"25675200000{n},20,UGX,UG,airtel,r-{n},Jane,Doe" for n in range(5)]
+    write(file, *rows, headings=HEADINGS)
+    gateway_directory = file.parent / "gateway"
+    gateway_directory.mkdir()
+    async with serving(
+        gateway_directory,
+        environment=environment(airtel),
+        brands=BRANDS,
+        api_key=KEY,
+        provider_kinds=KINDS,
+    ) as running:
+        done = await pay(file, running, "--dry-run", "--names", "--key", "of-another")
+    assert "The names could not be asked for. 401 unauthorized" in done.output
+    assert not told(done.output)
+
+
+async def test_a_gateway_that_is_away_is_not_asked_about_each_line(file: Path) -> None:
+    rows = [f"25675200000{n},20,UGX,UG,airtel,r-{n},Jane,Doe" for n in range(5)]
+    write(file, *rows, headings=HEADINGS)
+    done = await pay(file, "http://127.0.0.1:9", "--dry-run", "--names")
+    assert [line.partition(".")[0] for line in told(done.output)] == [
+        "line 2: no answer came",
+        "line 3: no answer came",
+    ]
+    assert "The names could not be asked for. There was no answer" in done.output
+
+
 async def test_names_are_asked_for_by_a_dry_run_only(file: Path) -> None:
     write(file, f"{NUMBER},20,UGX,UG,airtel,a,Jane,Doe", headings=HEADINGS)
     done = await pay(file, "http://localhost:9", "--names")
