@@ -91,9 +91,9 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
 
 def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
     """Fail the payment. When a poll is overdue, as no gateway ran at its time, or there was none,
-    or its provider tells of a result only when asked, poll now: money that has moved meanwhile, or
-    will, then goes to the suspense book (S5), as does what was reported of a success and not
-    confirmed."""
+    or its provider tells of a result only when asked, or has never told whether it has the payment,
+    poll now: money that has moved meanwhile, or will, then goes to the suspense book (S5), as does
+    what was reported of a success and not confirmed."""
     code, known = ErrorCode.TRANSACTION_EXPIRED, before.progress.evidence
     message = None if known is None else EXPIRED_WITH_RECEIPT
     expired = fail_payment(before, input_, code, Source.EXPIRY, now=now, message=message)
@@ -102,7 +102,8 @@ def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Dec
         entries = (receipt_entry(before, known, now=now),)
 
     expired = evolve(expired, changes=(*expired.changes, *entries))
-    if not (before.progress.is_told_when_asked or _lacks_poll(before)):
+    is_unknown = before.progress.stage is Stage.SUBMITTING
+    if not (before.progress.is_told_when_asked or is_unknown or _lacks_poll(before)):
         return expired
 
     return evolve(expired, intents=(*expired.intents, PollEnded(before.reference, now.time)))

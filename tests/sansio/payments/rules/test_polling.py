@@ -170,7 +170,7 @@ def test_a_submission_without_an_answer_to_one_who_cannot_be_asked_is_never_sent
     world.create()
     world.run()
     assert world.provider.submissions == [REFERENCE]
-    assert len(world.provider.polls) == 1
+    assert len(world.provider.polls) == 2, "at once, and once more as it expires"
     assert world.transaction().status is Status.FAILED
     assert world.transaction().progress.completion_source is Source.EXPIRY
 

@@ -64,7 +64,8 @@ def test_pending_for_three_days_expires(stage: Stage, late: Span) -> None:
         submitted_at=before.progress.submitted_at,
         sent_version=before.progress.sent_version,
     )
-    assert woken(before, now=now).intents == (DeliverCallback(REFERENCE),)
+    asked = (PollEnded(REFERENCE, now),) if stage is Stage.SUBMITTING else ()
+    assert woken(before, now=now).intents == (DeliverCallback(REFERENCE), *asked)
 
 
 @pytest.mark.spec("S3")
@@ -200,11 +201,21 @@ def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends
     to the suspense book."""
     was_down = woken(a_transaction(stage, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
     assert was_down.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE, EXPIRES))
-    in_time = woken(a_transaction(stage, wake_at=EXPIRES, polls=1), now=EXPIRES)
-    assert in_time.intents == (DeliverCallback(REFERENCE),)
     never_polled = woken(a_transaction(stage, wake_at=EXPIRES), now=EXPIRES)
     assert never_polled.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE, EXPIRES))
     untold = a_transaction(stage, wake_at=EXPIRES, polls=1, is_told_when_asked=True)
     assert woken(untold, now=EXPIRES).intents == never_polled.intents
     never_sent = woken(a_transaction(Stage.CREATED, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
     assert never_sent.intents == (DeliverCallback(REFERENCE),)
+
+
+@pytest.mark.spec("S3", "S5")
+def test_a_payment_is_asked_about_after_its_end_where_its_provider_never_said_that_it_has_it() -> (
+    None
+):
+    """It answered neither the submission nor any poll, and may process it when it is back; nobody
+    knows whether it would notify of that."""
+    accepted = woken(a_transaction(Stage.AWAITING_RESULT, wake_at=EXPIRES, polls=1), now=EXPIRES)
+    assert accepted.intents == (DeliverCallback(REFERENCE),)
+    unknown = woken(a_transaction(Stage.SUBMITTING, wake_at=EXPIRES, polls=80), now=EXPIRES)
+    assert unknown.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE, EXPIRES))
