@@ -46,6 +46,7 @@ class CountedPast:
     rows_kept_max: int = ROWS_KEPT_MAX
     _kept: dict[_Key, Sequence[Any]] = Factory(dict)
     _rows: int = 0
+    _read_at: Instant = Instant(0)
 
     async def count_payments(
         self, query: CountQuery, *, by: CountDimension | None
@@ -86,37 +87,26 @@ class CountedPast:
         if query.only is not None and query.only[0] is CountDimension.BRAND:
             return await read(query)
 
+        now = self.now()
+        if now < self._read_at:
+            # A clock that was ahead is right again: hours that are not over may be among them.
+            self._kept.clear()
+            self._rows = 0
+
+        self._read_at = now
         found = list[Counted]()
-        for part in self._parts(query, by):
+        for part in _parts(query, by, now):
             key = _Key(kind, by, part)
             rows = self._kept.get(key)
             if rows is None:
                 rows = await read(part)
-                if self._is_settled(part.end):
+                is_clock_right = now <= self._read_at
+                if is_clock_right and _is_settled(part.end, now):
                     self._keep(key, rows)
 
             found += rows
 
         return found
-
-    def _parts(self, query: CountQuery, by: CountDimension | None) -> Sequence[CountQuery]:
-        """Return what is asked at once: what is counted by time is kept span by span, and of the
-        rest the sums of all that is settled, which are few rows however many spans there are."""
-        spans = range(query.begin, query.end, query.span)
-        if by is None:
-            begins = [*spans]
-        else:
-            settled = [at for at in spans if self._is_settled(later(Instant(at), query.span))]
-            begins = [*settled[:1], *spans[len(settled) : len(settled) + 1]]
-
-        ends = [*begins[1:], query.end]
-        return [
-            evolve(query, begin=Instant(begin), end=Instant(end))
-            for begin, end in zip(begins, ends, strict=True)
-        ]
-
-    def _is_settled(self, end: Instant) -> bool:
-        return later(end, SETTLED_AFTER) <= self.now()
 
     def _keep(self, key: _Key, rows: Sequence[Any]) -> None:
         if key in self._kept:
@@ -125,3 +115,24 @@ class CountedPast:
         self._rows += len(rows)
         while self._rows > self.rows_kept_max:
             self._rows -= len(self._kept.pop(next(iter(self._kept))))
+
+
+def _parts(query: CountQuery, by: CountDimension | None, now: Instant) -> Sequence[CountQuery]:
+    """Return what is asked at once: what is counted by time is kept span by span, and of the rest
+    the sums of all that is settled, which are few rows however many spans there are."""
+    spans = range(query.begin, query.end, query.span)
+    if by is None:
+        begins = [*spans]
+    else:
+        settled = [at for at in spans if _is_settled(later(Instant(at), query.span), now)]
+        begins = [*settled[:1], *spans[len(settled) : len(settled) + 1]]
+
+    ends = [*begins[1:], query.end]
+    return [
+        evolve(query, begin=Instant(begin), end=Instant(end))
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+
+
+def _is_settled(end: Instant, now: Instant) -> bool:
+    return later(end, SETTLED_AFTER) <= now

@@ -111,3 +111,15 @@ async def test_the_first_page_after_a_start_finds_all_that_is_over_read(
         for path in ("/", "/?view=month", "/?by=method", "/?by=provider"):
             assert (await vera.get(path)).status == 200
         assert not kept
+
+
+async def test_what_was_read_while_the_clock_was_ahead_is_read_again_once_it_is_right() -> None:
+    store, times = CountingStore(), [later(NOW, DAY), NOW, NOW]
+    counted = CountedPast(store, lambda: times.pop(0))  # type: ignore[arg-type]
+    await counted.count_payments(LAST_DAY, by=None)
+    store.asked.clear()
+    await counted.count_payments(LAST_DAY, by=None)
+    assert len(store.asked) == 24
+    store.asked.clear()
+    await counted.count_payments(LAST_DAY, by=None)
+    assert [each.begin for each in store.asked] == [earlier(NOW, HOUR)]
