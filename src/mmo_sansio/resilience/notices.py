@@ -85,7 +85,7 @@ class Matter:
     count: int
     """How many there are; of a certificate the days that are left."""
     sums: tuple[Money, ...] = ()
-    """What is at stake, one amount for each currency."""
+    """What is at stake, one amount for each currency; no money of simulated payments."""
     providers: tuple[str, ...] = ()
     """The names of the providers that it is about, as `mmo.toml` has them."""
 

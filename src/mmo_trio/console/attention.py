@@ -271,11 +271,18 @@ async def _approvals() -> list[Attention]:
     unfinished = await store.list_reversals(only_unfinished=True, limit=READ_MAX)
     reversals = [reversal for reversal in unfinished if not reversal.state.has_ended]
     if reversals:
+        about = await store.transactions([reversal.payment for reversal in reversals])
+        moving = [
+            reversal.amount
+            for reversal in reversals
+            if (payment := about.get(reversal.payment)) is not None
+            and (context.moves_no_money or not payment.order.is_simulated)
+        ]
         found.append(
             Attention(
                 False,
                 _counted(len(reversals), "reversal waits", "reversals wait", READ_MAX),
-                _at_stake([reversal.amount for reversal in reversals], "to give back"),
+                _at_stake(moving, "to give back"),
                 "reversals.list_reversals",
             )
         )

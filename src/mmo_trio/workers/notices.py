@@ -190,17 +190,25 @@ class WaitingMatters:
             )
             if reversal.state is ReversalState.REQUESTED
         ]
+        given_back = await self.store.transactions([reversal.payment for reversal in reversals])
         approvals = backlog.approvals
         return [
             Matter(
                 kinds.PAYMENTS_STUCK,
                 len(stuck),
-                sum_up(payment.order.requested for payment in stuck),
+                sum_up(
+                    payment.order.requested for payment in stuck if not payment.order.is_simulated
+                ),
             ),
             Matter(
                 kinds.REVERSALS_TO_APPROVE,
                 len(reversals),
-                sum_up(reversal.amount for reversal in reversals),
+                sum_up(
+                    reversal.amount
+                    for reversal in reversals
+                    if (payment := given_back.get(reversal.payment)) is not None
+                    and not payment.order.is_simulated
+                ),
             ),
             Matter(kinds.RESOLUTIONS_TO_APPROVE, approvals[ApprovalKind.RESOLUTION]),
             Matter(kinds.CHANGES_TO_APPROVE, approvals[ApprovalKind.CONFIGURATION]),

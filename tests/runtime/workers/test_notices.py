@@ -224,6 +224,30 @@ async def test_everything_that_waits_is_found(autojump_clock: MockClock) -> None
     assert found[NoticeKind.SIGN_IN_FAILS].providers == ("mtn",)
 
 
+async def test_no_sum_has_money_of_simulated_payments(autojump_clock: MockClock) -> None:
+    store = at_once(quiet_server())
+    simulated = frozenset({creation(1).brand.methods[0].provider})
+    for number in (1, 2):
+        made = evolve(creation(number), simulated_providers=simulated)
+        begun = BeginSubmission(reference(number))
+        await submit_batch(store, (made, NOON), (begun, NOON))
+
+    await submit_batch(store, (succeeded(1), NOON))
+    asked = RequestReversal(
+        reference(1),
+        "acme",
+        Money(1_000, "KES"),
+        reason="twice",
+        user="amina",
+        needs_approval=True,
+        daily_max=None,
+    )
+    await submit_batch(store, (asked, now()))
+    found = {each.kind: each for each in await waiting(store).find(moment())}
+    for kind in (NoticeKind.PAYMENTS_STUCK, NoticeKind.REVERSALS_TO_APPROVE):
+        assert (found[kind].count, found[kind].sums) == (1, ())
+
+
 async def test_callbacks_are_told_where_many_fail_or_all_of_a_merchant_are_stopped(
     autojump_clock: MockClock,
 ) -> None:
