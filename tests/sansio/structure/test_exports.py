@@ -71,10 +71,12 @@ def names_in(name: str) -> set[str]:
 
 def imports_beside_faces(code: str) -> Iterator[str]:
     """Yield the imports of ours that a piece of code takes from elsewhere than a face."""
+    ours = {face.partition(".")[0] for face in FACES}
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
-            yield from (f"import {each.name}" for each in node.names if each.name[:4] == "mmo_")
-        elif isinstance(node, ast.ImportFrom) and str(node.module)[:4] == "mmo_":
+            names = [each.name for each in node.names]
+            yield from (f"import {name}" for name in names if name.partition(".")[0] in ours)
+        elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in ours:
             for each in node.names:
                 if node.module not in FACES or each.name not in exports(str(node.module)):
                     yield f"{node.module}.{each.name}"
