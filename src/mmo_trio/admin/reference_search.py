@@ -103,4 +103,4 @@ def _has_part(transaction: Transaction, sought: str) -> bool:
 
 def _letters_and_digits(text: str) -> str:
     """Return what remains of a reference however it is written."""
-    return "".join(character for character in text.casefold() if character.isalnum())
+    return "".join(filter(str.isalnum, text.casefold()))
