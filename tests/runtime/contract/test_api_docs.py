@@ -355,3 +355,4 @@ async def test_who_looks_for_a_refund_is_told_how_money_goes_back(sandbox: Runni
         text = (await ask(f"{sandbox.ready.pages}{path}")).body.decode()
         assert "This API has no refund." in text
         assert "brings no callback" in text
+        assert "GET /extensions/v1/reversals" in text
