@@ -1,5 +1,5 @@
 """A fresh environment with the gateway and the package of pawaPay serves payments of five
-countries, and believes no callback that pawaPay has not just signed for it."""
+countries, and asks only after callbacks that pawaPay has just signed for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ from mmo_provider_pawapay.wire import operation_id
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
-from mmo_simulators.common.faults import CallBack, EndAfter, PlannedFault
+from mmo_simulators.common.faults import (
+    CallBack,
+    DroppedConnection,
+    EndAfter,
+    PlannedFault,
+    PollWith,
+)
+from mmo_simulators.common.forwarding import ForwardingSimulator
+from mmo_simulators.operators.pawapay.accounts import COMPLETED
 from mmo_simulators.operators.pawapay.api import (
     API_TOKEN,
     JSON_UTF8,
@@ -104,6 +112,10 @@ class Stage:
     """The address of the callbacks."""
     sent: list[HttpRequest]
     """The callbacks that pawaPay has sent."""
+    asked: list[bytes]
+    """Where pawaPay was asked about deposits."""
+    book: Callable[[], str]
+    """Prints the suspense book, in JSON."""
 
     def merchant(self, market: str) -> Merchant:
         return Merchant(self.gateway, API_KEY, method=account_of(market))
@@ -145,8 +157,37 @@ class Stage:
             ):
                 await trio.sleep(0.02)
 
+    async def until_asked(self, times: int) -> None:
+        """Wait until pawaPay was asked so often."""
+        with trio.fail_after(HANGS_AFTER_S):
+            while len(self.asked) < times:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+
+    async def suspense(self, *, until: int = 0) -> list[dict[str, Any]]:
+        """Return the suspense book, once it has so many entries."""
+        with trio.fail_after(HANGS_AFTER_S):
+            while True:
+                entries = json.loads(await trio.to_thread.run_sync(self.book))
+                if len(entries) >= until:
+                    return list(entries)
+                await trio.sleep(0.2)
+
     def balances(self) -> Mapping[str, str]:
         return {each["account"]: each["balance"] for each in self.simulator.snapshot()["accounts"]}
+
+
+@define(eq=False)
+class AskedSimulator(ForwardingSimulator):
+    """Writes down where a simulator is asked about deposits."""
+
+    asked: list[bytes]
+
+    def handle_request(
+        self, request: HttpRequest, *, now: Instant
+    ) -> HttpResponse | DroppedConnection:
+        if request.method == "GET" and request.target.startswith(b"/v2/deposits/"):
+            self.asked.append(request.target)
+        return super().handle_request(request, now=now)
 
 
 @pytest.fixture(scope="module")
@@ -171,13 +212,14 @@ async def stage(
 async def staged(environment: Environment, folder: Path) -> AsyncIterator[Stage]:
     """Serve pawaPay and the gateway, whose accounts sign their requests and verify callbacks."""
     simulator, sent = open_pawapay(), list[HttpRequest]()
+    asked = AskedSimulator(simulator, [])
     send = partial(call_back, open_stream=system_streams())
 
     async def send_and_keep(request: HttpRequest) -> HttpResponse:
         sent.append(request)
         return await send(request)
 
-    async with serve(simulator, send_callback=send_and_keep) as origin:
+    async with serve(asked, send_callback=send_and_keep) as origin:
         config, brands, request_key = write_settings(folder, simulator, origin)
         checked, _ = environment.run("mmo", "check-config", "--config", str(config))
         assert checked.count("(from mmo-provider-pawapay 0.1)") == len(MARKETS), checked
@@ -191,16 +233,19 @@ async def staged(environment: Environment, folder: Path) -> AsyncIterator[Stage]
             simulator.open_accounts(
                 [{"account": "merchant", "callback_url": hook, "request_key": request_key}]
             )
-            check = partial(
-                environment.run,
-                "mmo",
-                "providers",
-                "check",
-                account_of(FIRST),
-                "--config",
-                str(config),
+
+            def mmo(*words: str) -> str:
+                return environment.run("mmo", *words, "--config", str(config))[0]
+
+            yield Stage(
+                simulator,
+                check=lambda: mmo("providers", "check", account_of(FIRST), "--ask"),
+                gateway=process.ready["api"],
+                hook=hook,
+                sent=sent,
+                asked=asked.asked,
+                book=lambda: mmo("suspense", "list", "--json"),
             )
-            yield Stage(simulator, lambda: check("--ask")[0], process.ready["api"], hook, sent)
 
 
 def write_settings(
@@ -282,12 +327,36 @@ async def test_a_published_number_fails_with_its_code(stage: Stage) -> None:
     assert (found["status"], found["errorCode"]) == ("failed", "user_insufficient_funds"), found
 
 
-async def test_a_callback_counts_only_if_pawapay_has_just_signed_it_for_this_address(
-    stage: Stage,
-) -> None:
-    stage.simulator.faults.plan([PlannedFault("deposit", EndAfter(None), times=2)])
+async def test_a_callback_only_asks_pawapay_and_the_answer_counts(stage: Stage) -> None:
+    """Nobody else's payment under the id of ours, about which pawaPay has signed a callback."""
+    stage.simulator.faults.plan([PlannedFault("deposit", EndAfter(None))])
     reference, merchant = await stage.pay(FIRST, "direct/payin", DEPOSIT), stage.merchant(FIRST)
     await stage.until_taken(reference)
+    said_paid = HttpRequest("POST", stage.hook.encode(), JSON_UTF8, completed(reference))
+    signed = sign_callback(said_paid, stage.simulator.key, now=system_now())
+    asked_before = len(stage.asked)
+
+    assert await stage.notify(signed) == 200
+    await stage.until_asked(asked_before + 1)
+    assert (await merchant.status(reference))["status"] == "pending"
+
+    (deposit,) = stage.simulator.accounts.payments.values()
+    deposit.result, deposit.receipt = COMPLETED, "87654321"
+    ended = await merchant.ended(reference)
+    assert (ended["status"], ended["providerReference"]) == ("success", "87654321")
+
+
+@pytest.mark.spec("S5")
+async def test_a_callback_asks_only_if_pawapay_has_just_signed_it_for_this_address(
+    stage: Stage,
+) -> None:
+    """About a payment that has failed, as the gateway does not ask after that one by itself."""
+    told_failed = PlannedFault("deposit", PollWith("PAYER_LIMIT_REACHED"))
+    stage.simulator.faults.plan([told_failed, PlannedFault("deposit", CallBack(()))])
+    reference, merchant = await stage.pay(FIRST, "direct/payin", DEPOSIT), stage.merchant(FIRST)
+    failed = await merchant.ended(reference)
+    assert failed["status"] == "failed"
+
     paid = HttpRequest("POST", stage.hook.encode(), JSON_UTF8, completed(reference))
     now, other = system_now(), generate_private_key(SECP256R1())
     good = sign_callback(paid, stage.simulator.key, now=now)
@@ -304,11 +373,20 @@ async def test_a_callback_counts_only_if_pawapay_has_just_signed_it_for_this_add
             sign_callback(elsewhere, stage.simulator.key, now=now), target=paid.target
         ),
     }
-    for what, request in refused.items():
-        assert await stage.notify(request) == 401, what
-    assert (await merchant.status(reference))["status"] == "pending"
+    asked_before = len(stage.asked)
+    statuses = {what: await stage.notify(request) for what, request in refused.items()}
+    assert statuses == dict.fromkeys(refused, 401)
+    assert await stage.suspense() == []
+
+    (deposit,) = stage.simulator.accounts.payments.values()
+    deposit.polled_code = None
+    deposit.result, deposit.receipt = COMPLETED, "87654321"
     assert await stage.notify(good) == 200
-    assert (await merchant.ended(reference))["status"] == "success"
+    entries = await stage.suspense(until=2)
+    assert [entry["reason"] for entry in entries] == ["unproved_success", "conflicting_result"]
+    assert "87654321" in json.dumps(entries[1])
+    assert len(stage.asked) == asked_before + 1
+    assert await merchant.status(reference) == failed
 
 
 async def test_a_replayed_callback_changes_nothing(stage: Stage) -> None:
