@@ -60,9 +60,14 @@ def currency_totals(sums: Iterable[PaymentSum]) -> Sequence[CurrencyTotal]:
 
 
 def draw_money(
-    currency: str, sums: Iterable[PaymentSum], steps: Sequence[str], labels: Sequence[str]
+    currency: str,
+    sums: Iterable[PaymentSum],
+    steps: Sequence[str],
+    labels: Sequence[str],
+    step_name: str,
 ) -> DrawnChart:
-    """Return a chart of the money of one currency by steps: taken upwards, paid out downwards."""
+    """Return a chart of the money of one currency by steps, each an `hour` or a `day`: taken
+    upwards, paid out downwards."""
     taken, paid_out = Counter[str](), Counter[str]()
     for counted in sums:
         if counted.error_code is None and counted.currency == currency:
@@ -76,7 +81,8 @@ def draw_money(
     if paid_out:
         series.append(Series("paid out", [-paid_out[step] / unit for step in steps], "c1"))
 
-    return draw_bars(f"money-{currency}", f"{currency} by the hour", labels, series, format_compact)
+    title = f"{currency} by the {step_name}"
+    return draw_bars(f"money-{currency}", title, labels, series, format_compact)
 
 
 def format_compact(number: float) -> str:

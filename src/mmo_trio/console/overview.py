@@ -156,13 +156,13 @@ async def show() -> str:
 
     failures = failure_counts(sums)
     if period.step == HOUR:
-        hour_or_day = slice(11, 16)
+        step_name, hour_or_day = "hour", slice(11, 16)
     else:
-        hour_or_day = slice(5, 10)
+        step_name, hour_or_day = "day", slice(5, 10)
 
     labels = [format_utc_seconds(Instant(int(step.key)))[hour_or_day] for step in steps]
     charts = [
-        draw_money(total.currency, sums, [step.key for step in steps], labels)
+        draw_money(total.currency, sums, [step.key for step in steps], labels, step_name)
         for total in totals[:CURRENCIES_MAX]
     ]
     charts += build_charts(steps, labels, with_rate=days is None) if statistics.ended else []

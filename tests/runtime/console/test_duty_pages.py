@@ -54,6 +54,8 @@ async def test_money_and_reasons_are_on_the_first_page(
     listed = (await vera.get(link.replace("&amp;", "&"))).body.decode()
     assert len(set(re.findall(r'href="(/payments/\w+)"', listed))) == 3
     assert "3 failed: 3 by the payer." in text
+    assert "KES by the hour" in text
+    assert "KES by the day" in await shown(vera, "/?view=month")
 
 
 async def test_an_operator_that_fails_now_is_first_with_the_reason(

@@ -56,7 +56,7 @@ def test_every_code_has_a_side() -> None:
 
 
 def test_what_is_paid_out_hangs_below_zero() -> None:
-    drawn = draw_money("KES", SUMS, ["1", "2"], ["09:00", "10:00"])
+    drawn = draw_money("KES", SUMS, ["1", "2"], ["09:00", "10:00"], "hour")
     assert [each.text for each in drawn.levels] == ["2 k", "0", "100 k"]
     [taken, paid_out] = drawn.steps[1].marks
     zero = drawn.levels[1].y
