@@ -560,6 +560,10 @@ async def check_simulated_counts(open_store: OpenStore) -> None:
             assert (counted.status, counted.count) == (Status.PENDING, expected)
         records = await store.list_records(ListRecords("acme", hour, later(hour, HOUR)))
         assert records.simulated == (False, True, False)
+        totals = await admin.total_payments(PaymentFilter())
+        amount = to_money(creation(0).draft.amount, creation(0).draft.currency)
+        assert totals.sums == [(Type.PAYIN, Money(2 * amount.minor, amount.currency))]
+        assert totals.simulated_sums == [(Type.PAYIN, amount)]
 
 
 def _numbers(found: PaymentPage) -> list[int]:

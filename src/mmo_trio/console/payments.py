@@ -225,6 +225,7 @@ async def list_payments() -> str:
         page=page,
         concerns=await show_concerns(page.rows),
         totals=totals,
+        moves_no_money=console().moves_no_money,
         is_full=len(page.rows) == PAGE_SIZE,
         selection=selection.fields,
         quick=await _quick_selections(selection),

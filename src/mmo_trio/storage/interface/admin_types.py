@@ -289,9 +289,11 @@ class PaymentTotals:
 
     count: int
     sums: Sequence[tuple[Type, Money]]
-    """The sums by type and currency."""
+    """The sums by type and currency, without simulated payments."""
     is_complete: bool
     """Whether all were read; otherwise there are more."""
+    simulated_sums: Sequence[tuple[Type, Money]] = field(factory=list)
+    """Those of simulated payments, by which no money moved."""
 
 
 class CountDimension(StrEnum):

@@ -23,6 +23,7 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentTotals,
 )
 from mmo_trio.storage.sql.serialization import (
+    OrderHead,
     parse_transaction,
     read_error_code,
     read_order_head,
@@ -295,14 +296,22 @@ def total_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentTotals]:
 
 
 def _total(order_rows: Sequence[bytes], *, is_complete: bool) -> PaymentTotals:
+    heads = [read_order_head(row) for row in order_rows]
+    return PaymentTotals(
+        len(heads),
+        _sum_up(head for head in heads if not head.is_simulated),
+        is_complete,
+        _sum_up(head for head in heads if head.is_simulated),
+    )
+
+
+def _sum_up(heads: Iterable[OrderHead]) -> Sequence[tuple[Type, Money]]:
     minor: Counter[tuple[str, str]] = Counter()
-    for row in order_rows:
-        head = read_order_head(row)
+    for head in heads:
         minor[head.type, head.currency] += head.minor
-    sums = [
+    return [
         (Type(type_), Money(sum_, currency)) for (type_, currency), sum_ in sorted(minor.items())
     ]
-    return PaymentTotals(len(order_rows), sums, is_complete)
 
 
 def _json_bytes(text: str) -> bytes:

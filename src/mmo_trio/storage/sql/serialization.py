@@ -288,12 +288,14 @@ _AMOUNT = re.compile(rb',([0-9]+),"([A-Z]{3})",\[')
 
 @frozen
 class OrderHead:
-    """Holds what lists and sums look for in an order's row."""
+    """Holds what lists and sums look for in an order's row, whose last value says whether no money
+    moves."""
 
     type: str
     provider: str
     minor: int
     currency: str
+    is_simulated: bool
 
 
 def read_order_head(row: bytes) -> OrderHead:
@@ -302,7 +304,8 @@ def read_order_head(row: bytes) -> OrderHead:
     amount = _AMOUNT.search(content)
     assert amount is not None
     texts = json.loads(content[: amount.start()] + b"]")
-    return OrderHead(texts[2], texts[6], int(amount[1]), amount[2].decode())
+    is_simulated = content.endswith(b",1]")
+    return OrderHead(texts[2], texts[6], int(amount[1]), amount[2].decode(), is_simulated)
 
 
 def read_error_code(row: bytes) -> str | None:
