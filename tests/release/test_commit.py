@@ -26,13 +26,14 @@ def git(folder: Path, *arguments: str) -> str:
 def build(source: Path, kind: str, **environment: str) -> Path:
     """Build a distribution, `wheel` or `sdist`, beside the source, and return it."""
     built = source.with_name(f"{source.name}-{kind}")
-    command = [sys.executable, "-m", "build", "--quiet", "--no-isolation", f"--{kind}"]
+    uv = str(Path(sys.executable).with_name("uv"))
+    command = [uv, "build", "--quiet", "--no-build-isolation", "--python", sys.executable]
     subprocess.run(
-        [*command, "--outdir", str(built), str(source)],
+        [*command, f"--{kind}", "--out-dir", str(built), str(source)],
         env={**own_modules_only(), **environment},
         check=True,
     )
-    [found] = built.iterdir()
+    [found] = built.glob("mmo_gateway-*")
     return found
 
 
