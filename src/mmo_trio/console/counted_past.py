@@ -88,7 +88,7 @@ class CountedPast:
             return await read(query)
 
         now = self.now()
-        if now < self._read_at:
+        if later(now, SETTLED_AFTER) < self._read_at:
             # A clock that was ahead is right again: hours that are not over may be among them.
             self._kept.clear()
             self._rows = 0
