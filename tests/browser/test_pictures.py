@@ -115,6 +115,7 @@ PICTURED = {
     "phones.html": "phone-numbers",
     "providers.html": "console-providers",
     "recovery_codes.html": "console-recovery-codes-narrow",
+    "requests.html": "requests-narrow",
     "resolutions.html": "console-proposals",
     "reversals.html": "console-reversals",
     "second_factor.html": "console-second-factor-dark",

@@ -4,12 +4,13 @@ payment."""
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import browser_page, check_axe, check_axe_without_scripts, wait_for_end
-from tests.support.browser_gateway import Sandbox, fetch
+from tests.support.browser_gateway import Sandbox, fetch, serving_sandbox
 from tests.support.pictures import screenshot
 
 STATUS = "[role=status]"
@@ -326,3 +327,12 @@ def test_what_has_happened_is_a_page(page: Page, sandbox: Sandbox, name: str, wi
     expect(row.locator("pre").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     check_axe(page)
+
+
+def test_the_only_request_is_listed(narrow_page: Page, tmp_path: Path) -> None:
+    with serving_sandbox(tmp_path) as sandbox:
+        sandbox.create("direct/payin")
+        narrow_page.goto(f"{sandbox.pages}/sandbox/requests")
+        expect(narrow_page.locator("tbody")).to_have_count(1)
+        check_axe(narrow_page)
+        screenshot(narrow_page, "requests-narrow")
