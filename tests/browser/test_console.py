@@ -80,7 +80,9 @@ def listening(sandbox: Sandbox) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """A sandbox with staff, and with a bit of everything to see."""
-    with serving_sandbox(tmp_path_factory.mktemp("office")) as running, listening(running) as url:
+    folder = tmp_path_factory.mktemp("office")
+    rate = {"MMO_GATEWAY_PAYEES_PER_MINUTE": "60"}
+    with serving_sandbox(folder, **rate) as running, listening(running) as url:
         add_staff(running, STAFF)
         running.advance(f"{seconds_until(BEGIN)}s")
         running.create("direct/payin", merchantReference=HOSTILE, labels={HOSTILE: HOSTILE})
@@ -610,6 +612,18 @@ def device_code(office: Sandbox, secret: bytes) -> str:
     return code_at(
         secret, GatewayClock(offset=read_offset(office.directory / CLOCK_OFFSET_FILE)).now()
     )
+
+
+def test_staff_ask_whose_account_a_number_is(browser: Browser, office: Sandbox) -> None:
+    payee = {"id": "user-1", "msisdn": "254700000130"}
+    reference = office.create("direct/payout", payer=None, payee=payee)["gatewayReference"]
+    with browser_page(browser, viewport=NARROW) as page:
+        sign_in(page, office, "ada")
+        page.goto(f"{office.console}/payments/{reference}")
+        page.get_by_role("button", name="Ask whose account the number is").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Whose account it is")
+        check_axe(page)
+        screenshot(page, "console-payee-narrow")
 
 
 def test_a_viewer_sees_no_personal_data(browser: Browser, office: Sandbox) -> None:

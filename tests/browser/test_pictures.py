@@ -109,6 +109,7 @@ PICTURED = {
     "found.html": "console-found",
     "guide.html": "sandbox",
     "overview.html": "console-overview",
+    "payee.html": "console-payee-narrow",
     "payment.html": "payment",
     "payments.html": "console-payments",
     "phone.html": "phone-narrow",
