@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -15,12 +16,24 @@ from trio.testing import MockClock
 
 from mmo_sansio.values.clock import later
 from mmo_trio.http.asgi.web_app import WebApp
+from mmo_trio.settings.providers import _installed
 from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.system.clock import GatewayClock
 from tests.support.compiled_templates import CompiledTemplates
 from tests.support.postgres_programs import CHOICE, chosen
 from tests.support.postgres_server import DatabaseServer, postgres_server
+from tests.support.provider_packages import package_paths
 from tests.support.sqlite_store import StoreFile
+
+
+@pytest.fixture
+def provider_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let this process find the packages of providers that are not installed."""
+    for path in package_paths(tmp_path / "packages"):
+        monkeypatch.syspath_prepend(path)
+    _installed.cache_clear()
+    yield
+    _installed.cache_clear()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

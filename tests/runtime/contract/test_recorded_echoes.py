@@ -7,7 +7,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from mmo_simulators.operators.registry import ACCOUNT_OPTIONS
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.engine.engine import submit_once
-from mmo_trio.settings.providers import _installed
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
@@ -39,7 +38,6 @@ from tests.support.operator_gateway import (
 )
 from tests.support.operator_kinds import OPERATORS
 from tests.support.private_texts import decoded_forms
-from tests.support.provider_packages import package_paths
 from tests.support.simulated_accounts import account_options, mpesa_options
 
 CODE = "123456"
@@ -160,20 +158,10 @@ async def begin_recording(operated: OperatorGateway, store: Store, operation: st
             await trio.sleep(0.3)
 
 
-@pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let this process find the packages of providers."""
-    for path in package_paths(tmp_path / "packages"):
-        monkeypatch.syspath_prepend(path)
-    _installed.cache_clear()
-    yield
-    _installed.cache_clear()
-
-
 @pytest.mark.spec("A5")
 @pytest.mark.parametrize("name", OPERATORS)
 async def test_no_recording_of_an_operator_that_says_everything_back_names_anything_private(
-    tmp_path: Path, packages: None, name: str
+    tmp_path: Path, provider_packages: None, name: str
 ) -> None:
     operator, simulated = OPERATORS[name], name.partition(",")[0]
     is_elsewhere = operator.confirms_elsewhere
