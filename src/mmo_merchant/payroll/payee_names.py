@@ -164,5 +164,5 @@ def _fits(one: str, other: str) -> bool:
         one, other = other, one
     if MASK not in other:
         return one == other
-    first, *_, last = re.split(re.escape(MASK), other)
+    first, *_, last = other.split(MASK)
     return one.startswith(first) and one.endswith(last)
