@@ -85,7 +85,8 @@ class Matter:
     count: int
     """How many there are; of a certificate the days that are left."""
     sums: tuple[Money, ...] = ()
-    """What is at stake, one amount for each currency; no money of simulated payments."""
+    """What is at stake, one amount for each currency; no money of simulated payments
+    beside payments for money."""
     providers: tuple[str, ...] = ()
     """The names of the providers that it is about, as `mmo.toml` has them."""
 

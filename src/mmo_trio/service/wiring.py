@@ -768,6 +768,7 @@ def _notice_worker(
         lambda: {name: account.breaker.state for name, account in accounts.items()},
         certificate_expires_at,
         settings.notices.failed_callbacks,
+        moves_no_money=foundation.accounts.providers.keys() <= foundation.accounts.simulated,
     )
     return NoticeWorker(matters, receiver, resources.clock.moment)
 

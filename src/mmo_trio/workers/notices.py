@@ -39,6 +39,7 @@ from mmo_sansio.values.clock import (
     elapsed,
     format_with_microseconds,
 )
+from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.http.client.client import HttpClient, tls_context
@@ -168,6 +169,8 @@ class WaitingMatters:
     certificate_expires_at: Callable[[], Instant | None]
     failed_callbacks: int
     """How many callbacks of an hour have to fail before that is told."""
+    moves_no_money: bool = False
+    """Whether no account moves money: then simulated payments are all that there is."""
 
     async def find(self, now: Moment) -> Sequence[Matter]:
         """Return what waits now. Raises what the store raises."""
@@ -196,9 +199,7 @@ class WaitingMatters:
             Matter(
                 kinds.PAYMENTS_STUCK,
                 len(stuck),
-                sum_up(
-                    payment.order.requested for payment in stuck if not payment.order.is_simulated
-                ),
+                sum_up(payment.order.requested for payment in stuck if self._counts(payment)),
             ),
             Matter(
                 kinds.REVERSALS_TO_APPROVE,
@@ -206,14 +207,19 @@ class WaitingMatters:
                 sum_up(
                     reversal.amount
                     for reversal in reversals
-                    if (payment := given_back.get(reversal.payment)) is not None
-                    and not payment.order.is_simulated
+                    if self._counts(given_back.get(reversal.payment))
                 ),
             ),
             Matter(kinds.RESOLUTIONS_TO_APPROVE, approvals[ApprovalKind.RESOLUTION]),
             Matter(kinds.CHANGES_TO_APPROVE, approvals[ApprovalKind.CONFIGURATION]),
             Matter(kinds.SUSPENSE, backlog.suspense),
         ]
+
+    def _counts(self, payment: Transaction | None) -> bool:
+        """Tell whether the money of a payment belongs to the sums."""
+        if payment is None:
+            return False
+        return self.moves_no_money or not payment.order.is_simulated
 
     async def _of_callbacks(self, now: Instant) -> Iterable[Matter]:
         breakers = await self.store.breakers()
