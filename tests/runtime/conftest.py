@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,12 +27,14 @@ from tests.support.sqlite_store import StoreFile
 
 
 @pytest.fixture
-def provider_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let this process find the packages of providers that are not installed."""
-    for path in package_paths(tmp_path / "packages"):
+def provider_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sequence[str]]:
+    """Let this process find the packages of providers that are not installed; the paths with which
+    another process finds them."""
+    paths = package_paths(tmp_path / "packages")
+    for path in paths:
         monkeypatch.syspath_prepend(path)
     _installed.cache_clear()
-    yield
+    yield paths
     _installed.cache_clear()
 
 

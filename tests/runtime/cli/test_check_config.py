@@ -173,7 +173,7 @@ production = true
 
 
 def test_pages_without_https_are_a_fault_where_an_operator_sends_payers_back(
-    tmp_path: Path, provider_packages: None
+    tmp_path: Path, provider_packages: object
 ) -> None:
     """Also those of the listener, whose address the pages have where the settings name none."""
     create_master_key(tmp_path / "master.key")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from tests.support.mmo_process import COMMAND, FREE_PORTS, serving_process
 from tests.support.operator_gateway import RunningSimulator, run_simulator
 from tests.support.provider_double import SILENT
 from tests.support.sandbox_gateway import Running, serving
+
+pytestmark = pytest.mark.usefixtures("provider_packages")
 
 USER = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 MTN_OPTIONS = {
@@ -303,13 +306,16 @@ async def test_a_gateway_that_does_not_tell_says_who_may_switch_it_on(tmp_path: 
             assert "gateway.payees_per_minute" in answer.json["detail"]
 
 
-async def test_no_number_and_no_name_is_logged_stored_or_counted(tmp_path: Path) -> None:
+async def test_no_number_and_no_name_is_logged_stored_or_counted(
+    tmp_path: Path, provider_packages: Sequence[str]
+) -> None:
     log, brands = tmp_path / "log", tmp_path / "acme.toml"
     brands.write_text(BRANDS, encoding="utf-8")
     data = tmp_path / "data"
     async with operators() as played:
         settings = [f"{name}={value}" for name, value in played.environment().items()]
-        command = ("env", "MMO_LOG_FORMAT=json", "MMO_LOG_LEVEL=debug", *settings, *COMMAND)
+        path = f"PYTHONPATH={os.pathsep.join(provider_packages)}"
+        command = ("env", "MMO_LOG_FORMAT=json", "MMO_LOG_LEVEL=debug", path, *settings, *COMMAND)
         async with serving_process(
             "sandbox", "--data", data, "--brands", brands, *FREE_PORTS, log=log, command=command
         ) as process:

@@ -161,7 +161,7 @@ async def begin_recording(operated: OperatorGateway, store: Store, operation: st
 @pytest.mark.spec("A5")
 @pytest.mark.parametrize("name", OPERATORS)
 async def test_no_recording_of_an_operator_that_says_everything_back_names_anything_private(
-    tmp_path: Path, provider_packages: None, name: str
+    tmp_path: Path, provider_packages: object, name: str
 ) -> None:
     operator, simulated = OPERATORS[name], name.partition(",")[0]
     is_elsewhere = operator.confirms_elsewhere
