@@ -113,19 +113,19 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "lost_wake_up": Finding(0, "every_payment_ends", FaultKind.STORE_STALLS),
         "acted_on_before_the_commit": Finding(0, "money_is_asked_for_once"),
         "drain_drops_callbacks": Finding(
-            3, "each_end_is_called_back_once", FaultKind.GATEWAY_RESTARTED
+            0, "each_end_is_called_back_once", FaultKind.GATEWAY_RESTARTED
         ),
         "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),
         "commit_in_doubt_forgotten": Finding(116, "every_payment_ends_once_nothing_is_wrong"),
         "submitted_without_a_record": Finding(84, "a_submission_on_record_is_begun"),
         "horizon_that_does_not_wait": Finding(
-            3, "records_list_each_payment_once", FaultKind.STORE_STALLS
+            7, "records_list_each_payment_once", FaultKind.STORE_STALLS
         ),
         "work_of_the_dead_left": Finding(
             0, "every_payment_ends_once_nothing_is_wrong", FaultKind.GATEWAY_KILLED
         ),
         "submission_in_doubt_dropped": Finding(74, "a_submission_on_record_is_begun"),
-        "deposit_booked_without_its_claim": Finding(17, "a_receipt_is_one_success"),
+        "deposit_booked_without_its_claim": Finding(9, "a_receipt_is_one_success"),
         "receipt_not_claimed_by_staff": Finding(11, "a_receipt_is_one_success"),
         "intent_not_deleted": Finding(0, "each_end_is_called_back_once"),
         "conclusion_outside_of_its_commit": Finding(0, "each_end_is_called_back_once"),
