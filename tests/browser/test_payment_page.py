@@ -34,7 +34,7 @@ def test_a_payer_pays_and_is_taken_back_to_the_shop(
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks?order=7")
     page.goto(created["pageUrl"])
     expect(page.get_by_role("heading", level=1)).to_have_text("KES 150.00")
-    expect(page.get_by_text("Demo Shop")).to_be_visible()
+    expect(page.get_by_role("article").get_by_text("Demo Shop")).to_be_visible()
     expect(page.get_by_text("+254 ••• ••• 678")).to_be_visible()
     assert "254712345678" not in page.content()
     page.get_by_role("button", name="Pay KES").click()

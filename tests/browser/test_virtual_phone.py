@@ -3,6 +3,7 @@ payment."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
     expect(paying.locator(".paid")).to_have_text("Paid")
 
 
+@pytest.fixture
+def own_sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    """A sandbox of which no callback has failed yet: after some, further ones are held back."""
+    with serving_sandbox(tmp_path / "own") as running:
+        yield running
+
+
 TEXT_ORDER = """() =>
     [...document.querySelectorAll("article :is(strong, h1, li, [role=status], button, dt)")]
         .map(each => each.textContent.trim()).filter(Boolean)"""
@@ -71,10 +79,12 @@ TEXT_ORDER = """() =>
 
 
 @pytest.mark.spec("C4", "W1")
-def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbox: Sandbox) -> None:
+def test_page_and_phone_are_one_screen_for_the_keyboard_alone(
+    page: Page, own_sandbox: Sandbox
+) -> None:
     number = next(_NUMBERS)
     page.set_viewport_size({"width": 1100, "height": 860})
-    page.goto(sandbox.pages)
+    page.goto(own_sandbox.pages)
     field = page.get_by_label("Phone number")
     field.fill(number)
     field.press("Enter")
