@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from decimal import Decimal
 from types import MappingProxyType
 
@@ -155,3 +157,12 @@ def decimals_of(currency: str) -> int:
     """Return how many decimals the currency has (KES 2, UGX 0, KWD 3); raises KeyError for a code
     that ISO 4217 does not have."""
     return CURRENCIES[currency][0]
+
+
+def sum_by_currency(amounts: Iterable[Money]) -> tuple[Money, ...]:
+    """Return the sum of the amounts in each currency, in the order of the currencies' codes.
+    Amounts of different currencies are never added up."""
+    minor = Counter[str]()
+    for amount in amounts:
+        minor[amount.currency] += amount.minor
+    return tuple(Money(total, currency) for currency, total in sorted(minor.items()))

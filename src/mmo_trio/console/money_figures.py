@@ -10,7 +10,7 @@ from attrs import frozen
 
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Transaction, Type
-from mmo_sansio.values.money import Money, decimals_of
+from mmo_sansio.values.money import Money, decimals_of, sum_by_currency
 from mmo_sansio.values.number_format import format_amount
 from mmo_trio.console.views import format_words
 from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars
@@ -163,10 +163,7 @@ def failures_by_actor(counts: Mapping[ErrorCode, int]) -> Sequence[tuple[str, in
 
 def format_sums(amounts: Iterable[Money]) -> str:
     """Return the sum of each currency, `KES 91,450.00 and UGX 180,000`; empty for no amounts."""
-    minor = Counter[str]()
-    for amount in amounts:
-        minor[amount.currency] += amount.minor
-    texts = [format_amount(Money(minor[currency], currency)) for currency in sorted(minor)]
+    texts = [format_amount(total) for total in sum_by_currency(amounts)]
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 

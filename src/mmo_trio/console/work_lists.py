@@ -3,7 +3,6 @@ user approves, the suspense book, failed callbacks; and the audit log."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -14,7 +13,7 @@ from werkzeug.exceptions import Conflict
 from mmo_sansio.values.clock import Instant, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import Money, sum_by_currency
 from mmo_trio.admin.resolution import (
     SUCCESS,
     ResolutionRefusal,
@@ -122,12 +121,9 @@ def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
     return sorted(groups, key=lambda group: -group.count)
 
 
-def _sums(payments: Sequence[Transaction]) -> list[Money]:
+def _sums(payments: Sequence[Transaction]) -> Sequence[Money]:
     """Return what these payments have asked for, by currency."""
-    minor: Counter[str] = Counter()
-    for payment in payments:
-        minor[payment.order.requested.currency] += payment.order.requested.minor
-    return [Money(sum_, currency) for currency, sum_ in sorted(minor.items())]
+    return sum_by_currency(payment.order.requested for payment in payments)
 
 
 @pages.get("/resolutions")

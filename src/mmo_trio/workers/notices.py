@@ -10,7 +10,6 @@ merchants or payers."""
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -40,7 +39,7 @@ from mmo_sansio.values.clock import (
     format_with_microseconds,
 )
 from mmo_sansio.values.model import Transaction
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import sum_by_currency
 from mmo_sansio.values.reversals import ReversalState
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings import Settings, SettingsError
@@ -199,12 +198,14 @@ class WaitingMatters:
             Matter(
                 kinds.PAYMENTS_STUCK,
                 len(stuck),
-                sum_up(payment.order.requested for payment in stuck if self._counts(payment)),
+                sum_by_currency(
+                    payment.order.requested for payment in stuck if self._counts(payment)
+                ),
             ),
             Matter(
                 kinds.REVERSALS_TO_APPROVE,
                 len(reversals),
-                sum_up(
+                sum_by_currency(
                     reversal.amount
                     for reversal in reversals
                     if self._counts(given_back.get(reversal.payment))
@@ -276,14 +277,6 @@ class WaitingMatters:
 
 def _about(kind: NoticeKind, providers: Sequence[str]) -> Matter:
     return Matter(kind, len(providers), providers=tuple(sorted(set(providers))))
-
-
-def sum_up(amounts: Iterable[Money]) -> tuple[Money, ...]:
-    """Return the sum of the amounts in each currency, never added up over currencies."""
-    minor = Counter[str]()
-    for amount in amounts:
-        minor[amount.currency] += amount.minor
-    return tuple(Money(sum_, currency) for currency, sum_ in sorted(minor.items()))
 
 
 @frozen

@@ -17,6 +17,7 @@ from mmo_sansio.values.money import (
     decimals_of,
     parse_number,
     percentage_of,
+    sum_by_currency,
     to_money,
     written_money,
 )
@@ -161,3 +162,9 @@ def test_an_amount_is_taken_exactly_or_not_at_all(value: Decimal, currency: str)
 def test_the_sandbox_takes_one_percent_rounded_half_up_and_at_least_one_minor_unit() -> None:
     fees = {1: 1, 49: 1, 149: 1, 150: 2, 10_049: 100, 10_050: 101}
     assert {minor: percentage_of(Money(minor, "KES"), 1).minor for minor in fees} == fees
+
+
+def test_amounts_are_summed_in_each_currency_and_never_over_currencies() -> None:
+    amounts = [Money(5, "UGX"), Money(150_00, "KES"), Money(7, "UGX")]
+    assert sum_by_currency(amounts) == (Money(150_00, "KES"), Money(12, "UGX"))
+    assert sum_by_currency([]) == ()
