@@ -14,8 +14,9 @@ from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import HOUR, Instant, earlier, later
 from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.money import Money
+from mmo_trio.admin.counted_money import requested_amounts, reversal_amounts
 from mmo_trio.console.context import console
-from mmo_trio.console.money_figures import format_sums, main_reasons, requested_amounts
+from mmo_trio.console.money_figures import format_sums, main_reasons
 from mmo_trio.console.operator_days import ENDED_MIN, FAILING_RATE
 from mmo_trio.storage.interface.admin_types import (
     STUCK_COUNT_MAX,
@@ -272,12 +273,7 @@ async def _approvals() -> list[Attention]:
     reversals = [reversal for reversal in unfinished if not reversal.state.has_ended]
     if reversals:
         about = await store.transactions([reversal.payment for reversal in reversals])
-        moving = [
-            reversal.amount
-            for reversal in reversals
-            if (payment := about.get(reversal.payment)) is not None
-            and (context.moves_no_money or not payment.order.is_simulated)
-        ]
+        moving = reversal_amounts(reversals, about, moves_no_money=context.moves_no_money)
         found.append(
             Attention(
                 False,
@@ -335,7 +331,7 @@ def format_time_left(known: KnownFloat) -> str:
 
 
 def _requested(payments: Iterable[Transaction]) -> Sequence[Money]:
-    return requested_amounts(payments, with_simulated=console().moves_no_money)
+    return requested_amounts(payments, moves_no_money=console().moves_no_money)
 
 
 def _at_stake(amounts: Sequence[Money], word: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import frozen
 
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Transaction, Type
+from mmo_sansio.values.model import Type
 from mmo_sansio.values.money import Money, decimals_of, sum_by_currency
 from mmo_sansio.values.number_format import format_amount
 from mmo_trio.console.views import format_words
@@ -165,12 +165,3 @@ def format_sums(amounts: Iterable[Money]) -> str:
     """Return the sum of each currency, `KES 91,450.00 and UGX 180,000`; empty for no amounts."""
     texts = [format_amount(total) for total in sum_by_currency(amounts)]
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
-
-
-def requested_amounts(payments: Iterable[Transaction], *, with_simulated: bool) -> Sequence[Money]:
-    """Return what was asked for by payments; simulated ones are added to no others."""
-    return [
-        payment.order.requested
-        for payment in payments
-        if with_simulated or not payment.order.is_simulated
-    ]

@@ -14,6 +14,7 @@ from mmo_sansio.values.clock import Instant, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.money import Money, sum_by_currency
+from mmo_trio.admin.counted_money import requested_amounts
 from mmo_trio.admin.resolution import (
     SUCCESS,
     ResolutionRefusal,
@@ -95,6 +96,8 @@ class StuckGroup:
     provider: str
     title: str
     count: int
+    is_simulated: bool
+    """Whether no money moves by any of them."""
     sums: Sequence[Money]
     first_at: Instant
     """When the first of them was sent, in UTC."""
@@ -115,7 +118,15 @@ def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
         ]
         title = waiting[-1].order.provider_title
         groups.append(
-            StuckGroup(provider, title, len(waiting), _sums(waiting), min(sent), max(sent))
+            StuckGroup(
+                provider,
+                title,
+                len(waiting),
+                all(payment.order.is_simulated for payment in waiting),
+                _sums(waiting),
+                min(sent),
+                max(sent),
+            )
         )
 
     return sorted(groups, key=lambda group: -group.count)
@@ -123,7 +134,7 @@ def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
 
 def _sums(payments: Sequence[Transaction]) -> Sequence[Money]:
     """Return what these payments have asked for, by currency."""
-    return sum_by_currency(payment.order.requested for payment in payments)
+    return sum_by_currency(requested_amounts(payments, moves_no_money=console().moves_no_money))
 
 
 @pages.get("/resolutions")

@@ -38,9 +38,9 @@ from mmo_sansio.values.clock import (
     elapsed,
     format_with_microseconds,
 )
-from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.money import sum_by_currency
 from mmo_sansio.values.reversals import ReversalState
+from mmo_trio.admin.counted_money import requested_amounts, reversal_amounts
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.sections import NoticesSection
@@ -198,29 +198,19 @@ class WaitingMatters:
             Matter(
                 kinds.PAYMENTS_STUCK,
                 len(stuck),
-                sum_by_currency(
-                    payment.order.requested for payment in stuck if self._counts(payment)
-                ),
+                sum_by_currency(requested_amounts(stuck, moves_no_money=self.moves_no_money)),
             ),
             Matter(
                 kinds.REVERSALS_TO_APPROVE,
                 len(reversals),
                 sum_by_currency(
-                    reversal.amount
-                    for reversal in reversals
-                    if self._counts(given_back.get(reversal.payment))
+                    reversal_amounts(reversals, given_back, moves_no_money=self.moves_no_money)
                 ),
             ),
             Matter(kinds.RESOLUTIONS_TO_APPROVE, approvals[ApprovalKind.RESOLUTION]),
             Matter(kinds.CHANGES_TO_APPROVE, approvals[ApprovalKind.CONFIGURATION]),
             Matter(kinds.SUSPENSE, backlog.suspense),
         ]
-
-    def _counts(self, payment: Transaction | None) -> bool:
-        """Tell whether the money of a payment belongs to the sums."""
-        if payment is None:
-            return False
-        return self.moves_no_money or not payment.order.is_simulated
 
     async def _of_callbacks(self, now: Instant) -> Iterable[Matter]:
         breakers = await self.store.breakers()

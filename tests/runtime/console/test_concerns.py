@@ -11,6 +11,7 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
+from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.views import SUSPENSE_ADVICE
 from tests.runtime.console.conftest import SignedIn
 from tests.runtime.console.test_pages import shown
@@ -135,6 +136,17 @@ async def test_stuck_payments_are_summed_and_grouped_by_provider(
     await sandbox.advance("2h")
     page = await shown(await signed_in("vera"), "/stuck")
     assert "KES 350.00 unknown Sandbox (sandbox) : 2, KES 350.00, " in page
+
+
+async def test_stuck_simulated_payments_stand_in_no_sum_beside_an_account_that_moves_money(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await payment(sandbox, "late", NEVER)
+    await sandbox.advance("2h")
+    monkeypatch.setattr(ConsoleContext, "moves_no_money", False)
+    page = await shown(await signed_in("vera"), "/stuck")
+    assert "unknown Sandbox" not in page
+    assert "Sandbox (sandbox) : 1, since " in page
 
 
 async def test_lists_of_work_name_the_merchants_reference_and_what_to_do(
