@@ -610,7 +610,7 @@ def fill_sign_in(page: Page, name: str, code: str) -> None:
 def device_code(office: Sandbox, secret: bytes) -> str:
     """The code that a device shows by the sandbox's clock."""
     return code_at(
-        secret, GatewayClock(offset=read_offset(office.directory / CLOCK_OFFSET_FILE)).now()
+        secret, GatewayClock(offset=read_offset(office.directory / CLOCK_OFFSET_FILE)).wall_time()
     )
 
 

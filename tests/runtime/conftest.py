@@ -76,8 +76,10 @@ def jumping_clock() -> MockClock:
 def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gateways of this process have a clock that only `advance` moves. However long the machine
     stalls, nothing becomes due meanwhile."""
-    wall, monotonic = GatewayClock().wall(), GatewayClock().monotonic()
-    monkeypatch.setattr(GatewayClock, "wall", lambda self: later(wall, self.offset))
+    raw_wall_time, monotonic = GatewayClock().raw_wall_time(), GatewayClock().monotonic()
+    monkeypatch.setattr(
+        GatewayClock, "raw_wall_time", lambda self: later(raw_wall_time, self.offset)
+    )
     monkeypatch.setattr(GatewayClock, "monotonic", lambda self: later(monotonic, self.offset))
 
 

@@ -249,12 +249,14 @@ class RestoredStore:
         """Do what the first `mmo db restored` does."""
         compared = await compare_store(store, self.world.config.settings, serves=False)
         submit = partial(submit_batch_once, store, clock=clock)
-        await restore_store(store, submit, compared, user=USER, now=clock.now())
+        await restore_store(store, submit, compared, user=USER, now=clock.wall_time())
 
     async def end_key(self, store: Store, clock: MachineGatewayClock) -> None:
         """End the key of the backup that holds no more, before the gateway serves."""
         if self.retired_at_s is not None:
-            await store.admin.retire_key(self._brand, await self._key_id(store), now=clock.now())
+            await store.admin.retire_key(
+                self._brand, await self._key_id(store), now=clock.wall_time()
+            )
 
     async def close_gap(self, console: ConsoleContext) -> None:
         """Let the references count as used that merchants have records of, or that their ledgers
@@ -319,12 +321,12 @@ class RestoredStore:
 
     async def _add_key(self, console: ConsoleContext) -> None:
         self.key = await create_key(
-            console.store, KeyRing(MASTER_KEY), self._brand, now=console.now()
+            console.store, KeyRing(MASTER_KEY), self._brand, now=console.wall_time()
         )
 
     async def _retire_leaked(self, console: ConsoleContext) -> None:
         await console.store.admin.mark_key_leaked(
-            self._brand, await self._key_id(console.store), now=console.now()
+            self._brand, await self._key_id(console.store), now=console.wall_time()
         )
         self.retired_at_s = trio.current_time()
 

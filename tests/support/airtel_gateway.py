@@ -63,7 +63,7 @@ class Airtel:
 
     def now(self) -> Instant:
         """Return the simulator's time."""
-        return later(GatewayClock().now(), Span(self.offset))
+        return later(GatewayClock().wall_time(), Span(self.offset))
 
     def options(self, **more: Any) -> dict[str, str]:
         """Return the options of an account with this simulator."""

@@ -32,7 +32,7 @@ from tests.support.callback_work import monotonic_of_trio
 class TrioClock(GatewayClock):
     """Starts in 2023 and follows Trio's time; nodes may share it."""
 
-    def wall(self) -> Instant:
+    def raw_wall_time(self) -> Instant:
         return Instant(1_700_000_000 * clock.SECOND + self.monotonic())
 
     def monotonic(self) -> MonotonicInstant:
@@ -75,12 +75,12 @@ class Node:
         outbox.subscribe(self._act)
         self.engine = Engine(self.store, self.time, outbox)
         channels = self.store.ownership
-        owned = OwnedChannels(is_store_shared=channels is not None, clock=monotonic_of_trio)
+        owned = OwnedChannels(is_store_shared=channels is not None, since_boot=monotonic_of_trio)
         self.callbacks = CallbackWorker(
             deliver=self._deliver,
             find_key=self._key_for,
             record_outcome=self.engine.submit,
-            now=self.time.time,
+            own_time=self.time.own_time,
             monotonic=self.time.monotonic,
             breaker=BreakerSettings(),
             owns_channel=owned.owns,

@@ -118,7 +118,7 @@ def callback_worker(
         "deliver": deliver,
         "find_key": records.find_key,
         "record_outcome": records.record,
-        "now": trio_clock,
+        "own_time": trio_clock,
         "monotonic": monotonic_of_trio,
         "breaker": BreakerSettings(),
     }

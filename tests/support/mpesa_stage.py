@@ -96,7 +96,7 @@ class Stage:
         """Let the simulator live through this time, and wait until it has told all."""
         self.clock.advance(Span(round(seconds * 1_000_000)))
         await self.call("GET", "/_simulator/book")
-        while (due := self.simulator.next_due_at()) is not None and due <= self.clock.now():
+        while (due := self.simulator.next_due_at()) is not None and due <= self.clock.wall_time():
             await self.call("GET", "/_simulator/book")
         await trio.testing.wait_all_tasks_blocked(0.01)
 
@@ -134,7 +134,7 @@ async def staged() -> AsyncIterator[Stage]:
     stage = Stage(open_mpesa(), GatewayClock())
     with trio.fail_after(HANGS_AFTER_S):
         async with serve(
-            stage.simulator, now=stage.clock.now, send_callback=stage.tell
+            stage.simulator, now=stage.clock.wall_time, send_callback=stage.tell
         ) as stage.origin:
             yield stage
 

@@ -64,7 +64,7 @@ class RunningSimulator:
 
     def now(self) -> Instant:
         """Return the simulator's time."""
-        return later(GatewayClock().now(), self.ahead)
+        return later(GatewayClock().wall_time(), self.ahead)
 
     async def advance(self, seconds: int) -> None:
         """Advance its clock and run everything that is due."""

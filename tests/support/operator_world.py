@@ -114,7 +114,7 @@ def moment() -> Moment:
 class VirtualClock(GatewayClock):
     """Follows Trio's clock."""
 
-    def wall(self) -> Instant:
+    def raw_wall_time(self) -> Instant:
         return now()
 
     def monotonic(self) -> MonotonicInstant:
@@ -288,7 +288,7 @@ class World:
             engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: ask, moment
         )
         scanner = Scheduler(
-            store, engine.enqueue, hand_over, lambda: True, clock.time, scan_interval_s=5
+            store, engine.enqueue, hand_over, lambda: True, clock.own_time, scan_interval_s=5
         )
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))

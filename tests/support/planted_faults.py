@@ -174,11 +174,11 @@ class VirtualClock(GatewayClock):
         super().__init__()
         self._clock = clock
 
-    def wall(self) -> Instant:
+    def raw_wall_time(self) -> Instant:
         return later(START, Span(round(self._clock.current_time() * SECOND)))
 
     def monotonic(self) -> MonotonicInstant:
-        return MonotonicInstant(self.wall())
+        return MonotonicInstant(self.raw_wall_time())
 
 
 @define(eq=False)
@@ -416,7 +416,7 @@ class World:
                 deliver=self._deliver,
                 find_key=plant.wrap("find_key", self._find_key),
                 record_outcome=submit,
-                now=gateway_clock.time,
+                own_time=gateway_clock.own_time,
                 monotonic=gateway_clock.monotonic,
                 breaker=BreakerSettings(),
                 wait_for_due=plant.wrap("wait_for_due", trio.lowlevel.checkpoint),
@@ -440,7 +440,7 @@ class World:
                     self._enqueue(engine),
                     dispatcher.dispatch,
                     dispatcher.has_room,
-                    gateway_clock.time,
+                    gateway_clock.own_time,
                 ),
                 claims=DepositClaimWorker(
                     store,

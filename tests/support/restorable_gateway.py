@@ -468,10 +468,10 @@ class RestorableGateway:
     def _wrong_clock(self) -> Iterator[None]:
         ahead = self.clock_ahead
 
-        def wall(clock: GatewayClock) -> Instant:
+        def raw_wall_time(clock: GatewayClock) -> Instant:
             return Instant(time.time_ns() // 1_000 + clock.offset + ahead)
 
-        with patch.object(GatewayClock, "wall", wall):
+        with patch.object(GatewayClock, "raw_wall_time", raw_wall_time):
             yield
 
 

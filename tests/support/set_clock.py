@@ -17,7 +17,7 @@ class SetClock(GatewayClock):
     def monotonic(self) -> MonotonicInstant:
         return later(self.booted, self.offset)
 
-    def wall(self) -> Instant:
+    def raw_wall_time(self) -> Instant:
         return later(self.shown, self.offset)
 
     def step(self, by: Span) -> None:

@@ -36,7 +36,7 @@ _numbers: Final = count(1)
 class TrioClock(GatewayClock):
     """Shows the time of Trio's clock, which a test may move."""
 
-    def wall(self) -> Instant:
+    def raw_wall_time(self) -> Instant:
         return Instant(STARTED_AT + round(trio.current_time() * SECOND))
 
     def monotonic(self) -> MonotonicInstant:

@@ -39,7 +39,7 @@ class AuditLog:
 
     store: AdminStore
     key: AuditKey
-    now: Callable[[], Instant]
+    wall_time: Callable[[], Instant]
 
     async def record(self, actor: str, action: str, about: str = "", **detail: object) -> None:
         """Append an event: what the actor is about to do. Raises what the store raises."""
@@ -50,7 +50,7 @@ class AuditLog:
     ) -> tuple[AuditEvent, AuditKey]:
         """Return an event, and the key that authenticates it, for a store that appends it with
         another change."""
-        return audit_event(self.now(), actor, action, about, **detail), self.key
+        return audit_event(self.wall_time(), actor, action, about, **detail), self.key
 
 
 def audit_event(

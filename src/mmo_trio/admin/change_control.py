@@ -123,7 +123,7 @@ class ConfigurationChanges:
         if after == before:
             raise ChangeRefused(ChangeRefusal.NOTHING_CHANGES)
 
-        change = ConfigurationChange(0, before, after, reason, user, self.audit_log.now())
+        change = ConfigurationChange(0, before, after, reason, user, self.audit_log.wall_time())
         event = self.audit_log.event(
             f"user:{user}",
             "configuration_proposed",
@@ -137,7 +137,7 @@ class ConfigurationChanges:
     async def apply(self, user: str, id: int) -> ConfigurationChange:
         """Bring another user's change into force. Raises ChangeRefused, which is recorded."""
         change = await self._find(id)
-        now = self.audit_log.now()
+        now = self.audit_log.wall_time()
         decided = evolve(change, state=ChangeState.APPLIED, decided_by=user, decided_at=now)
         proposer = await self.store.user(change.proposed_by)
         if is_expired(change, now):
@@ -153,7 +153,7 @@ class ConfigurationChanges:
             change,
             state=ChangeState.REJECTED,
             decided_by=user,
-            decided_at=self.audit_log.now(),
+            decided_at=self.audit_log.wall_time(),
             remark=remark,
         )
         return await self._decide(user, ChangeState.OPEN, decided, "configuration_rejected", remark)
@@ -168,7 +168,7 @@ class ConfigurationChanges:
                 user, change.after.id, brand_version(change.after), lambda _: change.before, reason
             )
 
-        now = self.audit_log.now()
+        now = self.audit_log.wall_time()
         reverted = evolve(
             change, state=ChangeState.REVERTED, reverted_by=user, reverted_at=now, remark=reason
         )

@@ -280,7 +280,7 @@ class Resolutions:
             reason,
             evidence,
             user.name,
-            self.audit_log.now(),
+            self.audit_log.wall_time(),
         )
         await self._record(user, proposal, "resolution_proposed")
         id = await self.store.admin.add_proposal(proposal)
@@ -383,7 +383,7 @@ class Resolutions:
             proposal,
             state=after,
             decided_by=user.name,
-            decided_at=self.audit_log.now(),
+            decided_at=self.audit_log.wall_time(),
             remark=remark,
         )
         if not await self.store.admin.update_proposal(proposal.state, decided):
@@ -397,7 +397,9 @@ class Resolutions:
         out."""
         if proposal.state is not ProposalState.APPROVED or proposal.decided_by == user.name:
             return False
-        return self.audit_log.now() < later(proposal.decided_at or Instant(0), CARRIED_OUT_WITHIN)
+        return self.audit_log.wall_time() < later(
+            proposal.decided_at or Instant(0), CARRIED_OUT_WITHIN
+        )
 
     async def _carry_out(self, approved: Proposal) -> None:
         """Resolve the payment unless this proposal has resolved it already: before a crash, or at

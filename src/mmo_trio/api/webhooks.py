@@ -63,7 +63,7 @@ class Webhooks:
     learn_balances: Callable[[BalanceReport], Awaitable[None]]
     """Keeps what a notification says about our balances."""
     references: ReferenceGenerator
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
     enqueue: Enqueue = field(kw_only=True)
@@ -104,7 +104,7 @@ class Webhooks:
         line in the log only. The provider repeats one that could not be stored."""
         provider = endpoint.provider
         if endpoint.guard is not None:
-            fault = endpoint.guard.refuse_notification(request, now=self.now())
+            fault = endpoint.guard.refuse_notification(request, now=self.moment())
             if fault is not None:
                 logger.warning(
                     "notification_refused", provider=provider.name, reason=fault, once_a_second=True

@@ -180,8 +180,8 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
             "typed_form": g.get("typed_form"),
             "notice": take_notice(),
             "store_state": g.get("store_state"),
-            "now": context.now(),
-            "gateway_time": context.gateway_time(),
+            "now": context.wall_time(),
+            "own_time": context.own_time(),
             "user": user,
             "four_eyes": settings.four_eyes,
             "second_factor": settings.second_factor,
@@ -311,9 +311,7 @@ async def _count_waiting() -> dict[str, int]:
     """Count what waits on each page, up to one more than COUNT_MAX."""
     admin, limit = console().store.admin, COUNT_MAX + 1
     return {
-        "work_lists.stuck": len(
-            await admin.stuck_transactions(console().gateway_time(), limit=limit)
-        ),
+        "work_lists.stuck": len(await admin.stuck_transactions(console().own_time(), limit=limit)),
         "work_lists.suspense": len(await admin.suspense_entries(limit=limit)),
         "work_lists.list_proposals": sum(
             [len(await admin.proposals(state=state, limit=limit)) for state in UNFINISHED_STATES]

@@ -183,7 +183,7 @@ async def _stopped() -> list[Attention]:
 
 async def _failing() -> list[Attention]:
     """Return the operators with which most payments of the last hour failed, and why."""
-    context, now = console(), console().now()
+    context, now = console(), console().wall_time()
     since = earlier(now, HOUR)
     last = CountQuery(HOUR, Instant(since - since % HOUR), later(Instant(now - now % HOUR), HOUR))
     succeeded, ended = Counter[str](), Counter[str]()
@@ -221,7 +221,7 @@ async def _unknown_money() -> list[Attention]:
     """Return the payments of which nobody knows whether they were paid, and the suspense book."""
     context, found = console(), []
     admin = context.store.admin
-    stuck = await admin.stuck_transactions(context.gateway_time(), limit=STUCK_COUNT_MAX)
+    stuck = await admin.stuck_transactions(context.own_time(), limit=STUCK_COUNT_MAX)
     if stuck:
         found.append(
             Attention(
@@ -301,9 +301,7 @@ async def _approvals() -> list[Attention]:
 
 async def _low_floats() -> list[Attention]:
     context = console()
-    floats = await known_floats(
-        context.store.admin, context.provider_titles, context.gateway_time()
-    )
+    floats = await known_floats(context.store.admin, context.provider_titles, context.own_time())
     return [
         Attention(
             False,

@@ -155,7 +155,7 @@ async def _brand_days() -> Mapping[str, BrandDayFigures]:
     """Return what came of each brand's payments for money in the last 24 hours, this hour
     included; of simulated ones, where no account moves money."""
     context = console()
-    end = later(Instant(context.now() // HOUR * HOUR), HOUR)
+    end = later(Instant(context.wall_time() // HOUR * HOUR), HOUR)
     query = CountQuery(
         HOUR, earlier(end, DAY), end, is_simulated=None if context.moves_no_money else False
     )
@@ -234,7 +234,7 @@ async def _brand_states() -> _BrandStates:
 
 
 def _brand_row(record: BrandRecord, states: _BrandStates) -> BrandRow:
-    brand, today = record.brand, console().now() // DAY
+    brand, today = record.brand, console().wall_time() // DAY
     usage = list(_limit_uses(brand, states.used, today))
     return BrandRow(
         brand,
@@ -420,7 +420,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     else:
         day = "yesterday"
 
-    number = context.now() // DAY - (day == "yesterday")
+    number = context.wall_time() // DAY - (day == "yesterday")
     tested = await _changes().back_test(change, number)
     record = await context.store.brand_record(change.after.id)
     differences = show_differences(change.before, change.after)
@@ -434,7 +434,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
         tested=tested,
         sums=_sums(tested),
         is_overtaken=_is_overtaken(change, None if record is None else record.brand),
-        is_expired=is_expired(change, context.now()),
+        is_expired=is_expired(change, context.wall_time()),
         may_revert_alone=may_revert_alone(current_user().name, change),
         lacks_remark=lacks_remark,
     )

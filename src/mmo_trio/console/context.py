@@ -45,9 +45,8 @@ class ConsoleContext:
     audit_log: AuditLog
     keys: SecretKeys
     """Opens and seals the secrets of second factors."""
-    now: Callable[[], Instant]
-    """Returns wall time."""
-    gateway_time: Callable[[], Instant]
+    wall_time: Callable[[], Instant]
+    own_time: Callable[[], Instant]
     """Returns the gateway's own time, by which it is judged how late a payment is."""
     settings: ConsoleSection
     provider_titles: Mapping[str, str]
@@ -73,7 +72,7 @@ class ConsoleContext:
     payees: PayeeQuestions | None = None
     """Asks operators whose account is behind a number; None where nobody may ask."""
     counted: CountedPast = Factory(
-        lambda self: CountedPast(self.store.admin, self.now), takes_self=True
+        lambda self: CountedPast(self.store.admin, self.wall_time), takes_self=True
     )
     """Counts of payments, of which what is settled is read once."""
     closing: trio.Event = Factory(trio.Event)

@@ -42,7 +42,7 @@ class CountedPast:
     of rows. What concerns one brand is read anew."""
 
     admin: AdminStore
-    now: Callable[[], Instant]
+    wall_time: Callable[[], Instant]
     rows_kept_max: int = ROWS_KEPT_MAX
     _kept: dict[_Key, Sequence[Any]] = Factory(dict)
     _rows: int = 0
@@ -87,7 +87,7 @@ class CountedPast:
         if query.only is not None and query.only[0] is CountDimension.BRAND:
             return await read(query)
 
-        now = self.now()
+        now = self.wall_time()
         if later(now, SETTLED_AFTER) < self._read_at:
             # A clock that was ahead is right again: hours that are not over may be among them.
             self._kept.clear()

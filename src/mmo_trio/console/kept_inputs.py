@@ -25,7 +25,7 @@ async def keep_input(user: str, sealed: bytes) -> str:
     for anything else."""
     console().keys.unseal_secret(_owner(user), sealed)
     id = secrets.token_urlsafe(_ID_BYTES)
-    await console().store.admin.keep_input(user, id, sealed, console().now())
+    await console().store.admin.keep_input(user, id, sealed, console().wall_time())
     return id
 
 

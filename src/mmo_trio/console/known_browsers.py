@@ -38,7 +38,7 @@ def known_browser(name: str) -> str | None:
         return None
 
     id, known_since = content[:_ID_BYTES], Instant(int.from_bytes(content[_ID_BYTES:], "big"))
-    if elapsed(known_since, console().now()) < KNOWN_FOR:
+    if elapsed(known_since, console().wall_time()) < KNOWN_FOR:
         return id.hex()
 
     return None
@@ -51,7 +51,7 @@ def remember_browser(response: Response, name: str) -> None:
         id = os.urandom(_ID_BYTES)
     else:
         id = bytes.fromhex(known)
-    content = id + console().now().to_bytes(_TIME_BYTES, "big")
+    content = id + console().wall_time().to_bytes(_TIME_BYTES, "big")
     value = urlsafe_b64encode(console().keys.seal_secret(_owner(name), content)).decode()
     sessions.set_cookie(response, BROWSER_COOKIE, value, max_age_s=KNOWN_FOR // SECOND)
 

@@ -39,7 +39,8 @@ async def stream_events() -> Response:
             yield b"retry: 1000\n\n"
             while trio.current_time() < ends_at and not context.closing.is_set():
                 state = await store_state(context)
-                yield f"id: {state}\ndata: {format_with_microseconds(context.now())}\n\n".encode()
+                shown_at = format_with_microseconds(context.wall_time())
+                yield f"id: {state}\ndata: {shown_at}\n\n".encode()
                 with trio.move_on_after(CHECK_INTERVAL_S):
                     await context.closing.wait()
 
@@ -51,7 +52,7 @@ async def store_state(context: ConsoleContext) -> str:
     came into the suspense book, or a user has acted; it is the same in every process."""
     known, at_s = context.known_state, trio.current_time()
     if at_s >= known.at_s + CHECK_INTERVAL_S:
-        admin, now = context.store.admin, context.now()
+        admin, now = context.store.admin, context.wall_time()
         begin = Instant(now - now % HOUR)
         counts = await admin.count_payments(
             CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None

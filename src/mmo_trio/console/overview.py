@@ -107,7 +107,7 @@ async def show() -> str:
     if of is not None and value:
         only = (of, value)
 
-    now = console().now()
+    now = console().wall_time()
     end = _period_end(request.args.get("end"), now, period)
     begin = earlier(end, period.length)
     admin, which = console().store.admin, _counted_payments(only)
@@ -219,12 +219,12 @@ async def keep_ready(context: ConsoleContext) -> None:
             await read_ahead(context)
         except StoreUnavailable:
             logger.warning("overview_not_read_ahead")
-        await trio.sleep((HOUR - context.now() % HOUR) / SECOND)
+        await trio.sleep((HOUR - context.wall_time() % HOUR) / SECOND)
 
 
 async def read_ahead(context: ConsoleContext) -> None:
     """Read the counts of each period up to now that the page shows without a selection."""
-    counted, now = context.counted, context.now()
+    counted, now = context.counted, context.wall_time()
     which = None if context.moves_no_money else False
     for period in OVERVIEW_PERIODS.values():
         end = _period_end(None, now, period)
@@ -264,7 +264,7 @@ async def _titles(dimension: CountDimension) -> Mapping[str, str]:
 
 async def _operator_days(query: CountQuery) -> Sequence[OperatorDay]:
     """Return the days of the operators with payments, that with the most failures first."""
-    admin, now = console().store.admin, console().now()
+    admin, now = console().store.admin, console().wall_time()
     begin, end, only = query.begin, query.end, query.only
     counts = await console().counted.provider_quarters(begin, end)
     reasons = main_reasons(await console().counted.sum_payments(query, by=CountDimension.PROVIDER))
@@ -331,7 +331,7 @@ def _hour_parameter(at: Instant) -> str:
 
 async def _pending_figure(statistics: PaymentStatistics) -> KeyFigure:
     """Return how many payments have not ended; what needs a person is told apart."""
-    now = console().gateway_time()
+    now = console().own_time()
     backlog = await console().store.admin.backlog(now, overdue_before=now)
     before = max(0, backlog.pending - statistics.created + statistics.ended)
     return waiting_figure("Pending", backlog.pending, before, "payments.list_payments")

@@ -173,8 +173,8 @@ def read_selection() -> PaymentSelection:
 
 def _attention_times() -> AttentionTimes:
     context = console()
-    since = earlier(context.now(), CALLBACKS_NEED_A_LOOK_FOR)
-    return AttentionTimes(context.gateway_time(), since)
+    since = earlier(context.wall_time(), CALLBACKS_NEED_A_LOOK_FOR)
+    return AttentionTimes(context.own_time(), since)
 
 
 def _parse_amount(text: str | None) -> Decimal | None:
@@ -304,7 +304,7 @@ async def _count(payment_filter: PaymentFilter) -> int | None:
 
 async def show_concerns(rows: Sequence[Transaction]) -> Mapping[str, Sequence[Concern]]:
     """Return what the statuses of these payments do not say, by their references."""
-    return await load_concerns(console().store, rows, now=console().gateway_time())
+    return await load_concerns(console().store, rows, now=console().own_time())
 
 
 @frozen
@@ -511,7 +511,7 @@ async def show_payment(reference: str) -> str:
         if mask.can_see_personal_data
         else "",
         alarms=[(mask.text(to_reading_text(alarm.text)), alarm.entry) for alarm in alarms(history)],
-        stuck_text=describe_stuck(history, now=console().gateway_time()),
+        stuck_text=describe_stuck(history, now=console().own_time()),
         conclusions=[mask.text(to_reading_text(remark)) for remark in remarks(history)],
         merchant_text=wrong and mask.text(merchant_message(wrong)),
         story=tell_story(entries, mask, console().provider_titles),

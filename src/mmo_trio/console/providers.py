@@ -91,7 +91,7 @@ async def list_providers() -> str:
     """List the providers with their breakers, what the last checks of their accounts found, and
     their audit events."""
     store, mask = console().store, current_user().mask
-    text, now = query_argument("q"), console().gateway_time()
+    text, now = query_argument("q"), console().own_time()
     found_titles = [
         (name, title)
         for name, title in console().provider_titles.items()
@@ -126,7 +126,7 @@ async def _read_rows(titles: Sequence[tuple[str, str]], now: Instant) -> Sequenc
     refusals = await float_refusals(admin, now)
     balances = await admin.provider_balances(earlier(now, CHARTED))
     breakers = console().provider_breakers()
-    end = console().now()
+    end = console().wall_time()
     quarters = await admin.provider_quarters(
         Instant((end - HOUR) // QUARTER_HOUR * QUARTER_HOUR), later(end, Span(1))
     )
@@ -202,7 +202,7 @@ def show_float(known: KnownFloat, balances: Sequence[AccountBalance], now: Insta
 async def close_provider(name: str) -> Response:
     user = await require(Permission.SWITCH_PROVIDERS)
     _check_name(name)
-    reason, now = await form_field("reason"), console().now()
+    reason, now = await form_field("reason"), console().wall_time()
     await record_action("provider_closed", f"provider:{name}", reason=reason)
     if not await console().store.admin.close_provider(ClosedProvider(name, now, user.name, reason)):
         raise Conflict("It is closed already.")
@@ -225,7 +225,7 @@ async def list_breakers() -> str:
     breakers = sorted((await console().store.breakers()).items())
     changes = await console().store.admin.breaker_changes(limit=HISTORY_ROWS_MAX)
     return await render_template(
-        "breakers.html", breakers=breakers, at=console().gateway_time(), changes=changes
+        "breakers.html", breakers=breakers, at=console().own_time(), changes=changes
     )
 
 

@@ -92,7 +92,7 @@ async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
     The caller limits and records the attempts; that a recovery code is used, or that a wrong code
     locks the second factor, is recorded here. Raises SealError when the secret can't be opened."""
     assert factor.sealed is not None
-    admin, user, now = console().store.admin, factor.user, console().now()
+    admin, user, now = console().store.admin, factor.user, console().wall_time()
     secret = console().keys.unseal_secret(second_factor_owner(user), factor.sealed)
     step = matching_step(secret, code, now)
     if step is not None:
@@ -164,7 +164,7 @@ async def enrol() -> Response:
 async def confirm() -> Response:
     """Put the new secret into use if the code is right, and show the recovery codes once."""
     user, context = current_user(), console()
-    code, now = await form_field("code", length_max=CODE_CHARACTERS_MAX), context.now()
+    code, now = await form_field("code", length_max=CODE_CHARACTERS_MAX), context.wall_time()
     factor = await context.store.admin.second_factor(user.name)
     if factor is None or factor.pending is None:
         raise Conflict("There is no second factor to confirm: begin again.")
@@ -232,7 +232,7 @@ async def _attempt_to_prove() -> str | None:
     a session that was left open changes nothing. Return what is wrong; None when nothing is. Raises
     BadRequest, TooManyRequests."""
     user, context = current_user(), console()
-    await _check_limit(user.name, context.now())
+    await _check_limit(user.name, context.wall_time())
     factor = await active_factor(user.name)
     if factor is None:
         password = await form_field("password", length_max=256)

@@ -136,7 +136,7 @@ async def _load_user() -> CurrentUser | None:
     if not token or len(token) > TOKEN_CHARACTERS_MAX:
         return None
 
-    admin, now, settings = console().store.admin, console().now(), console().settings
+    admin, now, settings = console().store.admin, console().wall_time(), console().settings
     found = await admin.session(token_digest(token))
     if found is None:
         return None
@@ -172,7 +172,7 @@ def is_automatic() -> bool:
 
 async def begin_session(account: ConsoleUser, response: Response) -> None:
     """Begin a session of this user; only the cookie of the response holds its token."""
-    token, now = secrets.token_urlsafe(TOKEN_BYTES), console().now()
+    token, now = secrets.token_urlsafe(TOKEN_BYTES), console().wall_time()
     session = ConsoleSession(token_digest(token), account.name, now, now)
     life = Span(console().settings.session_life + ENDED_SESSION_KEPT)
     await console().store.admin.begin_session(session, expire_before=earlier(now, life))

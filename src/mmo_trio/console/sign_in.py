@@ -94,7 +94,7 @@ async def sign_in() -> Response:
     form, store = await request.form, console().store.admin
     # No user's name has unprintable characters, and no store returns all of them as they were.
     name = replace_unprintable(form.get("name", "").strip()[:NAME_CHARACTERS_MAX])
-    typed, address, now = form.get("typed", ""), sessions.client_address(), console().now()
+    typed, address, now = form.get("typed", ""), sessions.client_address(), console().wall_time()
     # Counted before the check, so that concurrent attempts are limited as well.
     browser = known_browser(name)
     if wait := await admit_attempt(store, name, address, now, browser=browser):

@@ -65,10 +65,10 @@ async def stuck() -> str:
     """List the payments whose outcome has been unknown for too long, the oldest first."""
     after = parse_position(query_argument("after"))
     found = await console().store.admin.stuck_transactions(
-        console().gateway_time(), after=after, limit=PAGE_SIZE + 1
+        console().own_time(), after=after, limit=PAGE_SIZE + 1
     )
     shown, last = split_page(found)
-    now = console().gateway_time()
+    now = console().own_time()
     following = None
     if last is not None:
         following = {"after": format_position(position_of(last))}
@@ -268,7 +268,7 @@ def _is_reversible(payment: Transaction | None, entry: SuspenseEntry) -> bool:
 async def close_suspense(id: int) -> Response:
     """Close an entry of the suspense book, with a note."""
     user = await require(Permission.CLOSE_SUSPENSE)
-    note, now = await form_field("note"), console().now()
+    note, now = await form_field("note"), console().wall_time()
     await record_action("suspense_closed", f"suspense:{id}", note=note)
     closed = id < 2**63 and await console().store.admin.close_suspense(
         id, by=user.name, note=note, now=now

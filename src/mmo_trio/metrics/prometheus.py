@@ -170,8 +170,7 @@ class BacklogCache:
     """Reads the backlog of the store, at most once in BACKLOG_TTL_S."""
 
     store: Store
-    now: Callable[[], Instant]
-    """Returns the gateway's own time."""
+    own_time: Callable[[], Instant]
     _backlog: Backlog | None = None
     _expires_at: float = 0.0
     _lock: trio.Lock = Factory(trio.Lock)
@@ -186,7 +185,7 @@ class BacklogCache:
         return self._backlog
 
     async def _read(self) -> Backlog | None:
-        now = self.now()
+        now = self.own_time()
         try:
             return await self.store.admin.backlog(
                 now, overdue_before=earlier(now, OVERDUE_METRIC_AFTER)
@@ -278,7 +277,7 @@ class PrometheusExporter:
         expires_at = self.certificate_expires_at()
         if expires_at is None:
             return _gauge("mmo_certificate_seconds_left")
-        left = elapsed(self.clock.now(), expires_at) // SECOND
+        left = elapsed(self.clock.wall_time(), expires_at) // SECOND
         return _gauge("mmo_certificate_seconds_left", ({}, left))
 
     def _provider_metrics(self) -> Iterator[Metric]:
@@ -329,7 +328,7 @@ class PrometheusExporter:
             ),
         )
         yield from _float_metrics(self.float_monitor.floats)
-        monitor, now = self.float_monitor, self.float_monitor.now().time
+        monitor, now = self.float_monitor, self.float_monitor.moment().time
         ages = (
             ({"provider": p, "account": a}, elapsed(at, now) / SECOND)
             for (p, a), at in monitor.known_at.items()

@@ -38,8 +38,7 @@ class PagesContext:
 
     store: Store
     submit: Submit
-    now: Callable[[], Instant]
-    """Returns the gateway's own time."""
+    own_time: Callable[[], Instant]
     public_url: str
     """The URL of these pages for payers, no slash at the end."""
     error_docs_url: str

@@ -104,7 +104,7 @@ class AccountOpener:
 
     def next_reference(self) -> str:
         """Return a fresh gatewayReference."""
-        return ReferenceGenerator(self.clock.now).next()
+        return ReferenceGenerator(self.clock.wall_time).next()
 
     @asynccontextmanager
     async def open_adapter(self) -> AsyncIterator[tuple[Provider, str]]:
@@ -232,7 +232,7 @@ class StepRecorder:
         *,
         is_from_operator: bool = False,
     ) -> Mapping[str, Any]:
-        offset_ms = elapsed(self.begun.began_at, self.clock.now()) // MILLISECOND
+        offset_ms = elapsed(self.begun.began_at, self.clock.wall_time()) // MILLISECOND
         exchange = RecordedExchange(is_from_operator, offset_ms, request, answer)
         return self.redactor.to_fields(exchange)
 

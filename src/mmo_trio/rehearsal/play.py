@@ -87,7 +87,7 @@ class Player:
             return self._look_for_callback(step)
 
         reference = self.opener.next_reference()
-        begun = self.folder.begin(step.name, reference, self.opener.clock.now())
+        begun = self.folder.begin(step.name, reference, self.opener.clock.wall_time())
         async with self.opener.open(self.folder, step.name, begun) as gateway:
             match step:
                 case AskAccount():

@@ -43,9 +43,9 @@ class SandboxClock:
                     self.operator.hold_time(None)
 
     async def _advance(self, span: Span) -> Instant:
-        await self._run_due_work(self.clock.time())
+        await self._run_due_work(self.clock.own_time())
         # Counted from what was accepted before the call.
-        target = later(self.clock.time(), span)
+        target = later(self.clock.own_time(), span)
         # A restart goes on, never back.
         write_offset(self.offset_file, Span(self.clock.offset + span))
 
@@ -55,10 +55,10 @@ class SandboxClock:
         await self._stop_at(target)
 
         write_offset(self.offset_file, self.clock.offset)
-        return self.clock.now()
+        return self.clock.wall_time()
 
     async def _stop_at(self, stop: Instant) -> None:
-        self.clock.advance(Span(max(0, stop - self.clock.time())))
+        self.clock.advance(Span(max(0, stop - self.clock.own_time())))
         await self._run_due_work(stop)
 
     async def _run_due_work(self, until: Instant) -> None:

@@ -126,7 +126,7 @@ class SandboxOperatorWorker:
     """Runs the operator by the clock and writes its journal; `exchange` takes requests."""
 
     journal: OperatorJournal
-    now: Callable[[], Instant]
+    own_time: Callable[[], Instant]
     notify: Notify
     _operator: SimulatedOperator = Factory(SimulatedOperator)
     _changed: trio.Event = Factory(trio.Event)
@@ -279,7 +279,7 @@ class SandboxOperatorWorker:
             await trio.sleep(RETRY_DELAY_S)
 
     def _time(self) -> Instant:
-        now = self.now()
+        now = self.own_time()
         if self._held_at is None:
             return now
         return min(now, self._held_at)

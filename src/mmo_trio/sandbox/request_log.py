@@ -33,7 +33,7 @@ class RequestLog:
 
     answer: Callable[[RequestHead, RequestContext], Awaitable[HttpResponse | Problem | Admitted]]
     """Answers requests; see `Handler.admit`."""
-    now: Callable[[], Instant]
+    own_time: Callable[[], Instant]
     _entries: deque[dict[str, Any]] = Factory(lambda: deque(maxlen=REQUESTS_MAX))
     _last: int = 0
 
@@ -72,7 +72,7 @@ class RequestLog:
         self._last += 1
         entry: dict[str, Any] = {
             "number": self._last,
-            "at": format_with_microseconds(self.now()),
+            "at": format_with_microseconds(self.own_time()),
             "requestId": context.request_id,
             "brand": context.brand,
             "method": head.method,

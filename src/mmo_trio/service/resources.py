@@ -63,7 +63,7 @@ class Resources:
 
     @property
     def audit_log(self) -> AuditLog:
-        return AuditLog(self.store.admin, self.keyring.audit_key, self.clock.now)
+        return AuditLog(self.store.admin, self.keyring.audit_key, self.clock.wall_time)
 
     @property
     def limits(self) -> LimitsSection:
@@ -114,7 +114,7 @@ async def build_resources(
     await require_right_clock(clock, store)
     master_key_file = config.settings.keys.master_key_file
     keyring = await open_keyring(
-        store, master_key_file, may_create=config.is_sandbox, now=clock.now()
+        store, master_key_file, may_create=config.is_sandbox, now=clock.wall_time()
     )
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
@@ -125,8 +125,8 @@ async def build_resources(
         keyring=keyring,
         master_key_file=MasterKeyFile(master_key_file, keyring),
         clock=clock,
-        references=ReferenceGenerator(clock.now),
-        page_tokens=PageTokenGenerator(clock.now),
+        references=ReferenceGenerator(clock.wall_time),
+        page_tokens=PageTokenGenerator(clock.wall_time),
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
@@ -140,7 +140,7 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
 
     Raises SettingsError, and StoreUnavailable when the store can't serve.
     """
-    config, now = resources.config, resources.clock.now()
+    config, now = resources.config, resources.clock.wall_time()
     if config.brands_file is not None:
         keyring, titles = resources.keyring, resources.provider_titles
         rules, store = resources.egress_rules, resources.store

@@ -151,7 +151,7 @@ def assemble(
     outbox.subscribe(workers.take)
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
-    refusals = RefusalRecorder(resources.store.admin, resources.clock.now)
+    refusals = RefusalRecorder(resources.store.admin, resources.clock.wall_time)
     scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
     closing = trio.Event()
     audit_head_logger = AuditHeadLogger(resources.audit_log)
@@ -163,7 +163,7 @@ def assemble(
         pages_context=PagesContext(
             resources.store,
             engine.submit,
-            resources.clock.time,
+            resources.clock.own_time,
             public_url=resources.urls.hosted_pages,
             error_docs_url=resources.urls.error_docs,
             closing=closing,
@@ -328,13 +328,13 @@ def build_workers(foundation: Foundation) -> Workers:
     deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)
     find_key, submit, clock = foundation.authenticator.delivery_key, engine.submit, resources.clock
     ownership = resources.store.ownership
-    owned = OwnedChannels(is_store_shared=ownership is not None, clock=clock.since_boot)
+    owned = OwnedChannels(is_store_shared=ownership is not None, since_boot=clock.since_boot)
     backlog = DueBacklog()
     callbacks = CallbackWorker(
         deliver=deliver,
         find_key=find_key,
         record_outcome=submit,
-        now=clock.time,
+        own_time=clock.own_time,
         monotonic=clock.monotonic,
         breaker=resources.settings.breaker.breaker_settings,
         owns_channel=owned.owns,
@@ -355,7 +355,7 @@ def build_workers(foundation: Foundation) -> Workers:
         engine.enqueue,
         dispatcher.dispatch,
         dispatcher.has_room,
-        clock.time,
+        clock.own_time,
         backlog,
     )
     return Workers(
@@ -374,7 +374,7 @@ def build_workers(foundation: Foundation) -> Workers:
             accounts.provider_accounts,
             {name: _open_redactor(account) for name, account in accounts.operator_accounts.items()},
             resources.keyring,
-            resources.clock.time,
+            resources.clock.own_time,
         ),
         deposit_claims=_deposit_claims(foundation, account_checks),
         deposit_lister=DepositLister(
@@ -586,7 +586,7 @@ def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | None:
     config = resources.config
     directory = config.data_directory or config.settings.keys.master_key_file.parent
     journal = OperatorJournal(directory / OPERATOR_JOURNAL_FILE)
-    return SandboxOperatorWorker(journal, resources.clock.time, notify)
+    return SandboxOperatorWorker(journal, resources.clock.own_time, notify)
 
 
 def _deposit_claims(foundation: Foundation, checks: AccountChecks) -> DepositClaimWorker | None:
@@ -699,7 +699,7 @@ def _sandbox_context(
         operator,
         resources.limits.terms,
         resources.addresses,
-        RequestLog(api.admit, resources.clock.time),
+        RequestLog(api.admit, resources.clock.own_time),
         find_key,
         workers.providers.simulated_providers,
     )
@@ -715,8 +715,8 @@ def _console_context(
         foundation.engine.submit,
         resources.audit_log,
         resources.keyring,
-        resources.clock.now,
-        resources.clock.time,
+        resources.clock.wall_time,
+        resources.clock.own_time,
         resources.settings.console,
         resources.provider_titles,
         lambda: {name: account.breaker.state for name, account in accounts.items()},
@@ -742,7 +742,7 @@ def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
         resources.store.retention,
         resources.settings.retention,
         resources.audit_log,
-        now=lambda: min(clock.now(), clock.time()),
+        earlier_time=lambda: min(clock.wall_time(), clock.own_time()),
         is_busy=lambda: engine.queued > RETENTION_QUEUED_MAX,
     )
 
@@ -797,7 +797,7 @@ def _prometheus_exporter(
         account_findings=lambda: workers.account_checks.findings,
         float_monitor=workers.float_monitor,
         is_provider_closed=foundation.known.is_closed,
-        backlog_cache=BacklogCache(resources.store, resources.clock.time),
+        backlog_cache=BacklogCache(resources.store, resources.clock.own_time),
         retention=retention,
         clock=resources.clock,
         audit_log_changes=audit_log_changes,

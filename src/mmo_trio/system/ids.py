@@ -57,15 +57,15 @@ class ReferenceGenerator:
     """Generates ULIDs that increase within this process, even within a millisecond and when the
     clock steps back."""
 
-    def __init__(self, now: Callable[[], Instant]) -> None:
-        self._now = now
+    def __init__(self, wall_time: Callable[[], Instant]) -> None:
+        self._wall_time = wall_time
         self._neighbouring = NeighbouringBits(_SUFFIX_SHARED_BITS)
         self._last = 0
 
     def next(self) -> str:
         """Return a new ULID: the time in milliseconds and 80 random bits, 20 of which are those of
         its neighbours, or the last ULID plus one if that is greater."""
-        now = self._now()
+        now = self._wall_time()
         drawn = self._neighbouring.apply(secrets.randbits(_RANDOM_BITS), now)
         candidate = now // MILLISECOND << _RANDOM_BITS | drawn
         if candidate > self._last:
@@ -78,14 +78,14 @@ class ReferenceGenerator:
 class PageTokenGenerator:
     """Generates unguessable tokens that are safe in a URL."""
 
-    def __init__(self, now: Callable[[], Instant]) -> None:
-        self._now = now
+    def __init__(self, wall_time: Callable[[], Instant]) -> None:
+        self._wall_time = wall_time
         self._neighbouring = NeighbouringBits(_PAGE_TOKEN_SHARED_BITS)
 
     def next(self) -> str:
         """Return a new token of 32 characters."""
         drawn = int.from_bytes(secrets.token_bytes(PAGE_TOKEN_BYTES))
-        token = self._neighbouring.apply(drawn, self._now()).to_bytes(PAGE_TOKEN_BYTES)
+        token = self._neighbouring.apply(drawn, self._wall_time()).to_bytes(PAGE_TOKEN_BYTES)
         return urlsafe_b64encode(token).decode("ascii")
 
 

@@ -282,7 +282,7 @@ def add_sandbox_time(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Add the time of a sandbox whose clock was advanced; payments carry that time."""
     clock = _SANDBOX_CLOCK.get()
     if clock is not None and clock.offset:
-        event["sandbox_time"] = format_with_microseconds(clock.now())
+        event["sandbox_time"] = format_with_microseconds(clock.wall_time())
     return event
 
 

@@ -55,7 +55,7 @@ class OwnedChannels:
     """The channels that this process owns: all of them unless several processes share the store."""
 
     is_store_shared: bool
-    clock: Callable[[], MonotonicInstant] = boot_time
+    since_boot: Callable[[], MonotonicInstant] = boot_time
     """The clock that limits trust in a lease; it runs on while the process is stopped."""
     fences: dict[str, int] = Factory(dict)
     """The fences of the owned channels, by brand."""
@@ -65,7 +65,7 @@ class OwnedChannels:
     def owns(self, brand: str, fence: int) -> bool:
         """Tell whether this process owns the brand's channel under this fence now."""
         return not self.is_store_shared or (
-            self.fences.get(brand) == fence and self.clock() < self.trusted_until
+            self.fences.get(brand) == fence and self.since_boot() < self.trusted_until
         )
 
 
@@ -172,7 +172,7 @@ class ChannelOwner:
 
     async def _run_round(self, *, is_draining: bool) -> float:
         """Renew, release and claim what is due. Returns the seconds until the next round."""
-        if self.owned.clock() >= self._renew_lease_at:
+        if self.owned.since_boot() >= self._renew_lease_at:
             await self._renew_lease()
             if is_draining:
                 self._brands_to_release = set()
@@ -185,9 +185,9 @@ class ChannelOwner:
 
         released = await self._release_idle(self._brands_to_release)
         self._brands_to_release.difference_update(released)
-        self._released_at |= dict.fromkeys(released, self.owned.clock())
+        self._released_at |= dict.fromkeys(released, self.owned.since_boot())
         cooling = self._released_since(ownership.RELEASE_COOLDOWN)
-        may_end_leases = self._renewals.may_end_leases(self.owned.clock())
+        may_end_leases = self._renewals.may_end_leases(self.owned.since_boot())
         known = dict(self.owned.fences)
         committed = frozenset(self._committed_brands)
         waiting = {*committed, *self._uncertain_fences} - known.keys()
@@ -198,7 +198,7 @@ class ChannelOwner:
                 channel.brand, self._uncertain_fences.pop(channel.brand, None)
             )
             self.owned.fences[channel.brand] = channel.fence
-            self._owned_since[channel.brand] = self.owned.clock()
+            self._owned_since[channel.brand] = self.owned.since_boot()
             self._to_search.add(channel.brand)
             if fence_before is None:
                 self.callbacks.load_breaker(channel.brand, channel.breaker)
@@ -207,12 +207,12 @@ class ChannelOwner:
 
         self._committed_brands -= committed
         await self._search()
-        return max(0.0, (self._search_all_at - self.owned.clock()) / SECOND)
+        return max(0.0, (self._search_all_at - self.owned.since_boot()) / SECOND)
 
     async def _search(self) -> None:
         """Take callbacks from the store: of all brands if it is time, or else of those for which
         that cannot wait."""
-        now = self.owned.clock()
+        now = self.owned.since_boot()
         is_of_all = now >= self._search_all_at
         brands = self.owned.fences.keys() - self._brands_to_release
         if not is_of_all:
@@ -280,9 +280,9 @@ class ChannelOwner:
 
     async def _renew_lease(self) -> None:
         """Renew the lease, and count its time from before the query."""
-        requested_at = self.owned.clock()
+        requested_at = self.owned.since_boot()
         number = await self.channels.renew_lease()
-        now = self.owned.clock()
+        now = self.owned.since_boot()
         self._renewals = self._renewals.renewed(now)
         if number != self._lease_number:
             if self.owned.fences:
@@ -309,7 +309,7 @@ class ChannelOwner:
         }
 
     def _released_since(self, span: Span) -> Collection[str]:
-        since = self.owned.clock() - span
+        since = self.owned.since_boot() - span
         return [brand for brand, at in self._released_at.items() if at > since]
 
     def _drop_channels(self) -> None:

@@ -117,12 +117,14 @@ class ClockMonitor:
 async def compare_with_store(clock: GatewayClock, store: Store) -> ClockComparison | None:
     """Compare the wall time that is recorded with the store's clock; None when it has none. Raises
     what the store raises."""
-    before = clock.now()
+    before = clock.wall_time()
     found = await store.read_clock(clock.boot_id())
     if found is None:
         return None
     offset = clock.offset
-    return compare_clocks(found, before=earlier(before, offset), after=earlier(clock.now(), offset))
+    return compare_clocks(
+        found, before=earlier(before, offset), after=earlier(clock.wall_time(), offset)
+    )
 
 
 async def require_right_clock(clock: GatewayClock, store: Store) -> None:

@@ -378,7 +378,7 @@ class CallbackWorker(DeliveryPool):
 
     _send: SendCallback = field(alias="deliver")
     _record_outcome: RecordCallbackOutcome
-    _now: Callable[[], Instant]
+    _own_time: Callable[[], Instant]
     """Returns the gateway's own time, in which breakers are stored for the next owner of a
     channel."""
     _monotonic: Callable[[], MonotonicInstant]
@@ -419,7 +419,7 @@ class CallbackWorker(DeliveryPool):
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
         """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
-        by = Span(self._monotonic() - self._now())
+        by = Span(self._monotonic() - self._own_time())
         restored = snapshot.shifted(by).clamped(self._breaker_settings, now=self._monotonic())
         self._breakers[brand] = CircuitBreaker(self._breaker_settings, restored=restored)
         self._stored[brand] = restored
@@ -437,7 +437,7 @@ class CallbackWorker(DeliveryPool):
             brand: self._breakers[brand].snapshot() for brand in brands if brand in self._breakers
         }
         return {
-            brand: self._in_gateway_time(snapshot)
+            brand: self._in_own_time(snapshot)
             for brand, snapshot in snapshots.items()
             if snapshot != self._stored.get(brand, INITIAL_SNAPSHOT)
         }
@@ -556,15 +556,15 @@ class CallbackWorker(DeliveryPool):
         ):
             return await self._record_outcome(CallbackConcluded(reference, attempt, fence))
 
-        stored = self._in_gateway_time(snapshot)
+        stored = self._in_own_time(snapshot)
         reply = await self._record_outcome(CallbackConcluded(reference, attempt, fence, stored))
         if isinstance(reply, Applied) and self._breakers.get(brand) is breaker:
             self._stored[brand] = snapshot
 
         return reply
 
-    def _in_gateway_time(self, snapshot: BreakerSnapshot) -> BreakerSnapshot:
-        return snapshot.shifted(Span(self._now() - self._monotonic()))
+    def _in_own_time(self, snapshot: BreakerSnapshot) -> BreakerSnapshot:
+        return snapshot.shifted(Span(self._own_time() - self._monotonic()))
 
 
 def fence_of(work: WorkItem) -> int:

@@ -62,7 +62,9 @@ class AuditHeadLogger:
                 rows = await store.audit_after(logged.number - 1, limit=1)
                 if [AuditHead(row.number, row.hash) for row in rows] != [logged]:
                     self.changes += 1
-                    note = ProviderNote("", NoteTopic.AUDIT_LOG_CHANGED, "", self.audit_log.now())
+                    note = ProviderNote(
+                        "", NoteTopic.AUDIT_LOG_CHANGED, "", self.audit_log.wall_time()
+                    )
                     await store.note_provider(note)
                     logger.error("audit_log_changed", seen=f"{logged.number}:{logged.hash}")
             self._logged = head = await store.audit_head()
@@ -88,8 +90,7 @@ class RefusalRecorder:
     take is dropped."""
 
     store: AdminStore
-    now: Callable[[], Instant]
-    """Returns wall time."""
+    wall_time: Callable[[], Instant]
     _waiting: list[RefusedRequest] = Factory(list)
     _times: Counter[BrandDay] = Factory(Counter)
     _arrived: trio.Event = Factory(trio.Event)
@@ -97,7 +98,7 @@ class RefusalRecorder:
     def note(self, input_: CreatePayment, problem: Problem) -> None:
         """Keep a refused request for the next write, if other limits or flows would have accepted
         it."""
-        refused = refused_request(input_, problem, now=self.now())
+        refused = refused_request(input_, problem, now=self.wall_time())
         if refused is None:
             return
         self._times[BrandDay(refused.brand, refused.request.created_at // DAY)] += 1
@@ -124,7 +125,7 @@ class RefusalRecorder:
         times, refused = self._times, self._waiting
         self._times, self._waiting, self._arrived = Counter(), [], trio.Event()
         try:
-            await self.store.record_refusals(times, refused, now=self.now())
+            await self.store.record_refusals(times, refused, now=self.wall_time())
         except Exception as error:
             log_store_failure(logger, "refusals_not_recorded", error, refused=times.total())
 
@@ -157,7 +158,7 @@ class RetentionWorker:
     store: RetentionStore
     section: RetentionSection
     audit_log: AuditLog
-    now: Callable[[], Instant]
+    earlier_time: Callable[[], Instant]
     """Returns the time by which rows are old: the wall time, and never later than the gateway's
     own."""
     is_busy: Callable[[], bool]
@@ -175,7 +176,7 @@ class RetentionWorker:
         it."""
         pace = RetentionPace(self.store, self.section.time_share, self.is_busy)
         try:
-            now = self.now()
+            now = self.earlier_time()
             if elapsed(await self.store.last_run(), now) < DAY or not await pace.begin():
                 return
 

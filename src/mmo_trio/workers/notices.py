@@ -275,7 +275,7 @@ class NoticeWorker:
 
     matters: WaitingMatters
     receiver: NoticeReceiver
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
 
     async def run(self) -> None:
         """Do the rounds that no other process does, until cancelled."""
@@ -291,7 +291,7 @@ class NoticeWorker:
 
     async def _run_round(self) -> None:
         """Claim the round, look at what waits, and send a message if one is due."""
-        admin, moment = self.matters.store.admin, self.now()
+        admin, moment = self.matters.store.admin, self.moment()
         now = moment.time
         known = await self._known()
         claimed = evolve(known, at=now)

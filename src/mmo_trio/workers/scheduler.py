@@ -84,8 +84,7 @@ class Scheduler:
     """Passes abandoned work to its worker."""
     has_room: Callable[[], bool]
     """Tells whether the workers can take abandoned work."""
-    now: Callable[[], Instant]
-    """Returns the gateway's own time."""
+    own_time: Callable[[], Instant]
     backlog: DueBacklog = Factory(DueBacklog)
     """What others learn about the work that is left to do."""
     scan_interval_s: float = SCAN_INTERVAL_S
@@ -145,7 +144,7 @@ class Scheduler:
         be woken holds up neither the others nor the claim. Raises the first error when none could
         be woken because of the store."""
         before, self._woken_last = self._woken_last, frozenset()
-        until = self.now()
+        until = self.own_time()
         tried, errors = await self._wake_due(until)
         self._woken_last = tried
         for error in errors:
@@ -184,7 +183,9 @@ class Scheduler:
         at = await self.store.next_wake(after=until if self._postponed else FIRST_INSTANT)
         if at is None:
             return self.scan_interval_s
-        return min(max((at - self.now()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s)
+        return min(
+            max((at - self.own_time()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s
+        )
 
     async def _wake_due(self, until: Instant) -> tuple[frozenset[str], Sequence[Exception]]:
         """Wake one round of due transactions in the order of their times. Return the references of

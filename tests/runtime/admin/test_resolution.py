@@ -127,7 +127,7 @@ class Case:
         self.store = store
         clock = GatewayClock()
         self.submit = partial(submit_once, self.store, clock=clock)
-        self.audit_log = AuditLog(self.store.admin, AuditKey("k1", bytes(32)), clock.now)
+        self.audit_log = AuditLog(self.store.admin, AuditKey("k1", bytes(32)), clock.wall_time)
         self.resolutions = Resolutions(self.store, self.submit, self.audit_log, four_eyes=four_eyes)
 
     async def begin(self, *inputs: Input) -> None:

@@ -61,7 +61,7 @@ async def staff(**members: Any) -> AsyncIterator[Reversals]:
         submit = partial(submit_once, store, clock=clock)
         for each in (a_create_payment(), a_begin_submission(), *results):
             await submit(each)
-        audit_log = AuditLog(store.admin, AuditKey("key", b"k" * 32), clock.now)
+        audit_log = AuditLog(store.admin, AuditKey("key", b"k" * 32), clock.wall_time)
         yield Reversals(store, submit, audit_log, **{"four_eyes": True, **members})
 
 
@@ -174,7 +174,7 @@ async def test_a_restored_store_asks_nothing_back_and_asks_after_what_had_not_en
     async with staff() as at:
         await ask(at, AMINA)
         batch = partial(submit_batch_once, at.store, clock=TrioClock())
-        await begin_restoration(at.store, batch, user="root", now=at.audit_log.now())
+        await begin_restoration(at.store, batch, user="root", now=at.audit_log.wall_time())
         (marked,) = await at.store.reversals(REFERENCE)
         assert (marked.state, marked.is_restored) == (ReversalState.UNKNOWN, True)
         with pytest.raises(ReversalRefused):
@@ -203,7 +203,7 @@ async def test_another_user_ends_by_hand_what_nobody_tells() -> None:
     async with staff() as at:
         await ask(at, AMINA)
         batch = partial(submit_batch_once, at.store, clock=TrioClock())
-        await begin_restoration(at.store, batch, user="root", now=at.audit_log.now())
+        await begin_restoration(at.store, batch, user="root", now=at.audit_log.wall_time())
         await at.submit(ReversalWoke(FIRST, "one"))
         with pytest.raises(ReversalRefused, match="another user"):
             await at.resolve(AMINA, FIRST, succeeded=True, evidence="line 7")
@@ -241,7 +241,7 @@ async def test_what_staff_wrote_is_masked_with_the_payment_once_it_has_ended() -
     async with staff() as at:
         await at.submit(callback_concluded())
         await ask(at, AMINA, 50)
-        later_than_all = later(at.audit_log.now(), Span(DAY))
+        later_than_all = later(at.audit_log.wall_time(), Span(DAY))
         await at.store.retention.age(RetentionDuty.PERSONAL_DATA, later_than_all, "", limit=10)
         assert [each.reason for each in await at.store.reversals(REFERENCE)] == ["Paid twice."]
         payment = await at.store.transaction(REFERENCE)

@@ -173,7 +173,7 @@ def test_check_config_opens_providers(tmp_path: Path) -> None:
 async def find_out(url: str, *findings: AccountFinding) -> None:
     async with open_store(url, serving=False) as store:
         for each in findings:
-            await store.admin.note_provider(finding_note(each, GatewayClock().now()))
+            await store.admin.note_provider(finding_note(each, GatewayClock().wall_time()))
 
 
 def test_a_check_has_the_worst_first_and_a_summary(

@@ -43,7 +43,7 @@ class Device:
 
     def code(self) -> str:
         clock = GatewayClock(offset=read_offset(self.sandbox.directory / CLOCK_OFFSET_FILE))
-        return second_factor.code_at(self.secret, clock.now())
+        return second_factor.code_at(self.secret, clock.wall_time())
 
     async def enrol(self, who: ConsoleBrowser, **proof: str) -> None:
         """Set it up in the console."""
@@ -291,7 +291,7 @@ async def test_a_change_of_the_master_key_seals_secrets_again(store: SqliteStore
     factor = await admin.second_factor("ada")
     assert factor is not None
     assert factor.pending is not None
-    now = GatewayClock().now()
+    now = GatewayClock().wall_time()
     assert await admin.confirm_second_factor(
         "ada", factor.pending, step=1, at=now, codes=[], session=b""
     )

@@ -75,7 +75,7 @@ async def test_balances_and_forecasts_are_shown(serve: Serve, tmp_path: Path) ->
     async with in_kenya(serve, tmp_path) as kenya:
         browser = await staff(kenya)
         assert await balances(kenya) == (0, [])
-        now = GatewayClock().now()
+        now = GatewayClock().wall_time()
         history = [
             AccountBalance(
                 "kenya", FLOAT, Money(cents, "KES"), earlier(now, Span(hours * HOUR)), is_float=True

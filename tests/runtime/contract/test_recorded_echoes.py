@@ -148,7 +148,7 @@ async def begin_recording(operated: OperatorGateway, store: Store, operation: st
     """Have the gateway record, as `mmo providers record` does, and wait until it does."""
     keyring = KeyRing(*load_master_keys(operated.running.directory / "master.key"))
     sealed = seal_recording_key(keyring, "operator", bytes(16))
-    until = later(GatewayClock().now(), Span(50 * MINUTE))
+    until = later(GatewayClock().wall_time(), Span(50 * MINUTE))
     await store.admin.note_provider(
         ProviderNote("operator", NoteTopic.RECORDING, "", until, sealed)
     )

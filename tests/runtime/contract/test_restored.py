@@ -139,7 +139,7 @@ class Gateway:
             )
             input_ = CreatePayment(
                 record.brand,
-                ReferenceGenerator(clock.now).next(),
+                ReferenceGenerator(clock.wall_time).next(),
                 draft,
                 simulated_providers=frozenset(method.provider for method in record.brand.methods),
             )

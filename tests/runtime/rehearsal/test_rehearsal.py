@@ -108,7 +108,7 @@ class Operator:
     """A simulator on its socket, whose time passes only while somebody rehearses with it."""
 
     simulator: Simulator
-    now: Instant = Factory(lambda: GatewayClock().now())
+    now: Instant = Factory(lambda: GatewayClock().wall_time())
     origin: str = field(init=False)
 
     async def pass_time(self, is_doomed: Callable[[], bool]) -> None:

@@ -28,7 +28,7 @@ def test_both_times_are_read_at_once_and_stay_apart_after_a_wrong_clock() -> Non
     wrong = SetClock()
     wrong.step(clock.HOUR)
     moment = wrong.moment()
-    assert moment == Moment(wrong.time(), wrong.now())
+    assert moment == Moment(wrong.own_time(), wrong.wall_time())
     assert elapsed(moment.time, moment.utc) == clock.HOUR
 
 
@@ -70,17 +70,17 @@ def test_a_record_carries_own_time_and_what_was_served_to_the_next_process() -> 
     after = SetClock()
     after.shown, after.booted = later(START, clock.DAY), MonotonicInstant(60)
     after.continue_from(record)
-    assert after.time() == START + 60
-    assert after.now() == later(START, clock.DAY)
+    assert after.own_time() == START + 60
+    assert after.wall_time() == later(START, clock.DAY)
     assert after.record().served_until == record.served_until
 
 
 def test_a_sandbox_moves_all_clocks_together() -> None:
     moved = SetClock()
-    moved.time()
+    moved.own_time()
     moved.advance(clock.DAY)
     moved.observe()
-    assert moved.time() == moved.now() == moved.wall() == later(START, clock.DAY)
+    assert moved.own_time() == moved.wall_time() == moved.raw_wall_time() == later(START, clock.DAY)
     with pytest.raises(ValueError, match="forward only"):
         moved.advance(Span(-1))
 

@@ -131,7 +131,7 @@ async def a_process(
             engine.enqueue,
             dispatcher.dispatch,
             dispatcher.has_room,
-            clock.time,
+            clock.own_time,
             scan_interval_s=scan_interval_s,
         )
         await nursery.start(engine.run)

@@ -307,7 +307,7 @@ async def test_wall_times_are_compared_with_wall_time(
             )
 
         worker = staff.process(store, expires_at=lambda: expires_at)
-        worker = evolve(worker, now=lambda: Moment(later(now(), ahead), now()))
+        worker = evolve(worker, moment=lambda: Moment(later(now(), ahead), now()))
         await run_for(100, worker)
 
     [message] = staff.messages

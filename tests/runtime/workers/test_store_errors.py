@@ -102,7 +102,7 @@ def callback_worker() -> CallbackWorker:
         deliver=never,
         find_key=never,
         record_outcome=never,
-        now=time.time,
+        own_time=time.own_time,
         monotonic=time.monotonic,
         breaker=BreakerSettings(),
     )
@@ -110,12 +110,16 @@ def callback_worker() -> CallbackWorker:
 
 def scheduler(store: Any) -> Task:
     return Scheduler(
-        store, enqueue=never, dispatch=never, has_room=lambda: True, now=GatewayClock().time
+        store,
+        enqueue=never,
+        dispatch=never,
+        has_room=lambda: True,
+        own_time=GatewayClock().own_time,
     ).run
 
 
 def channel_owner(store: Any) -> Task:
-    owned = OwnedChannels(is_store_shared=True, clock=monotonic_of_trio)
+    owned = OwnedChannels(is_store_shared=True, since_boot=monotonic_of_trio)
     owner = ChannelOwner(store, callback_worker(), owned)
     return partial(owner.run, drain=trio.Event(), callbacks_ended=trio.Event())
 
@@ -147,7 +151,7 @@ def audit_log(store: Any) -> Task:
 
 
 def backlog(store: Any) -> Task:
-    cache = BacklogCache(store, GatewayClock().time)
+    cache = BacklogCache(store, GatewayClock().own_time)
 
     async def read_repeatedly() -> None:
         while True:
@@ -222,7 +226,7 @@ async def test_a_backlog_that_cannot_be_read_leaves_its_series_out_until_it_can(
     database: str,
 ) -> None:
     async with open_postgres(database, serving=True) as store:
-        cache = BacklogCache(store, GatewayClock().time)
+        cache = BacklogCache(store, GatewayClock().own_time)
         with psycopg.connect(database, autocommit=True) as staff:
             rename = b"ALTER TABLE suspense RENAME TO suspense_elsewhere"
             await trio.to_thread.run_sync(
@@ -230,4 +234,4 @@ async def test_a_backlog_that_cannot_be_read_leaves_its_series_out_until_it_can(
             )  # It may wait for the store's own maintenance.
             assert await cache.backlog() is None
             staff.execute("ALTER TABLE suspense_elsewhere RENAME TO suspense")
-        assert await BacklogCache(store, GatewayClock().time).backlog() is not None
+        assert await BacklogCache(store, GatewayClock().own_time).backlog() is not None

@@ -60,7 +60,7 @@ def retry_doubles_a_submission() -> AbstractContextManager[object]:
         if isinstance(report, ProviderUnreachable):
             another = f"{about.reference[:-1]}{'0' if about.reference[-1] != '0' else '1'}"
             order = evolve(about.order, gateway_reference=another)
-            again = provider.submit(evolve(about, order=order), now=self.now())
+            again = provider.submit(evolve(about, order=order), now=self.moment())
             await run_conversation(
                 again, exchange, about, trio.current_time() + 20, self.counts[provider.name]
             )
@@ -89,7 +89,7 @@ def submitted_without_a_record() -> AbstractContextManager[object]:
         about: Transaction = work.transaction
         provider = self.providers[about.order.provider]
         report = await run_conversation(
-            provider.submit(about, now=self.now()),
+            provider.submit(about, now=self.moment()),
             self.exchange_for(provider.name),
             about,
             trio.current_time() + 20,

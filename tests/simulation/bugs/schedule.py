@@ -18,7 +18,7 @@ from tests.simulation.clocks.machine_clock import MachineGatewayClock
 
 def expiry_by_the_wall_clock() -> AbstractContextManager[object]:
     """What is due is judged by the machine's wall clock, right or wrong."""
-    return patch.object(MachineGatewayClock, "time", lambda self: self.wall())
+    return patch.object(MachineGatewayClock, "own_time", lambda self: self.raw_wall_time())
 
 
 def submission_forgotten() -> AbstractContextManager[object]:

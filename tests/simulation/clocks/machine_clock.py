@@ -65,7 +65,7 @@ class MachineGatewayClock(GatewayClock):
         super().__init__()
         self._clocks = clocks
 
-    def wall(self) -> Instant:
+    def raw_wall_time(self) -> Instant:
         """Return what the machine's wall clock shows, right or wrong."""
         return self._clocks.wall()
 

@@ -91,7 +91,9 @@ class WorldStaff:
         """Put this brand on hold."""
 
         async def begin(console: ConsoleContext) -> None:
-            await console.store.admin.hold_brand(BrandHold(brand, console.now(), PROPOSER.name))
+            await console.store.admin.hold_brand(
+                BrandHold(brand, console.wall_time(), PROPOSER.name)
+            )
             self.holds.append(WorldHold(brand, trio.current_time()))
             await stop_unsubmitted(
                 console.store, brand, user=PROPOSER.name, submit=partial(_submit_all, console)
@@ -242,9 +244,7 @@ class WorldStaff:
 
     async def _end_stuck(self, console: ConsoleContext) -> None:
         resolutions = Resolutions(console.store, console.submit, console.audit_log, four_eyes=True)
-        for payment in await console.store.admin.stuck_transactions(
-            console.gateway_time(), limit=ROWS
-        ):
+        for payment in await console.store.admin.stuck_transactions(console.own_time(), limit=ROWS):
             for outcome in self._statement(payment):
                 await self._propose(resolutions, payment.reference, outcome)
             for each in await console.store.admin.proposals(about=payment.reference):

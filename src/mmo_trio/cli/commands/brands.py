@@ -108,7 +108,7 @@ def apply_(
             print_json(changes | unchanged)
         return
 
-    now = target.clock().now()
+    now = target.clock().wall_time()
 
     async def carry_out(store: Store) -> Mapping[str, str]:
         event = await target.event(store, "brands_applied", **changes)
@@ -223,7 +223,7 @@ def key() -> None:
 def add(brand: str, target: CommandTarget, as_json: bool) -> None:
     """Make another key, which is shown this once. Callbacks carry the key that made their
     payment."""
-    now = target.clock().now()
+    now = target.clock().wall_time()
 
     async def create(store: Store) -> str:
         await find_brand(store, brand)
@@ -263,7 +263,7 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
     payments use: these hosts are listed. If somebody else knows the key, --leaked ends all its
     callbacks, also for a key that is retired already."""
     digests = [] if key.isdecimal() else target.keyring().digests(key.encode())
-    now = target.clock().now()
+    now = target.clock().wall_time()
 
     def select_key(record: BrandRecord) -> StoredApiKey:
         candidates = [
@@ -361,7 +361,9 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
         if not hold:
             await _switch(target, store, brand, enabled=False)
             return None
-        await _switch(target, store, brand, enabled=False, hold=BrandHold(brand, clock.now(), user))
+        await _switch(
+            target, store, brand, enabled=False, hold=BrandHold(brand, clock.wall_time(), user)
+        )
         return await stop_unsubmitted(
             store, brand, user=user, submit=lambda inputs: submit_batch_once(store, inputs, clock)
         )

@@ -148,13 +148,15 @@ async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[st
     await store.check()
     if damage := await store.integrity_errors():
         return damage, ()
-    await check_master_key(store, target.settings.keys.master_key_file, now=target.clock().now())
+    await check_master_key(
+        store, target.settings.keys.master_key_file, now=target.clock().wall_time()
+    )
     return (), (await _find_clock_errors(store, target.clock())).sentences()
 
 
 async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, object]:
     """Return how old a copy is, and how much it holds."""
-    state, now = await store.state(), target.clock().now()
+    state, now = await store.state(), target.clock().wall_time()
     counted = await store.admin.count_payments(
         CountQuery(Span(DAY), FIRST_INSTANT, LAST_INSTANT), by=None
     )
@@ -220,7 +222,7 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
 
 async def _find_clock_errors(store: Store, clock: GatewayClock) -> ClockErrors:
     await continue_clock(clock, store)
-    return await find_clock_errors(store, now=Moment(clock.time(), clock.now()))
+    return await find_clock_errors(store, now=Moment(clock.own_time(), clock.wall_time()))
 
 
 async def _correct(
@@ -231,7 +233,7 @@ async def _correct(
     clock = target.clock()
     submit = partial(submit_batch_once, store, clock=clock)
     await correct_clock_errors(
-        store, submit, errors, now=clock.now(), user=machine_user().name, report=report
+        store, submit, errors, now=clock.wall_time(), user=machine_user().name, report=report
     )
 
 
@@ -310,7 +312,7 @@ async def _retention_time(target: CommandTarget, store: Store) -> Instant:
     own."""
     clock = target.clock()
     await continue_clock(clock, store)
-    return min(clock.now(), clock.time())
+    return min(clock.wall_time(), clock.own_time())
 
 
 async def _remove_aged(

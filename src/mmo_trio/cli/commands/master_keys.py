@@ -107,7 +107,7 @@ def rotate(target: CommandTarget) -> None:
 
     Where several processes share the store, `mmo keys prepare` comes first. Both keys are accepted
     until `mmo keys finish`."""
-    file, now = target.settings.keys.master_key_file, target.clock().now()
+    file, now = target.settings.keys.master_key_file, target.clock().wall_time()
 
     async def rotate_it(store: Store) -> KeyRing:
         await target.record(store, "master_key_rotated")
@@ -137,7 +137,7 @@ def rotate(target: CommandTarget) -> None:
 def finish(target: CommandTarget) -> None:
     """Remove the previous master key: what it alone has sealed or signed is not accepted any
     more."""
-    file, now = target.settings.keys.master_key_file, target.clock().now()
+    file, now = target.settings.keys.master_key_file, target.clock().wall_time()
 
     async def finish_it(store: Store) -> KeyRing:
         await target.record(store, "master_key_rotation_finished")

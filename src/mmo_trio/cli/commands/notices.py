@@ -33,7 +33,7 @@ def send_test(target: CommandTarget) -> None:
         raise UsageProblem("notices.webhook_url is not set: name the address of your receiver.")
 
     async def send() -> DeliveryAttempt:
-        return await receiver.send(TEST_TEXT, {"matters": []}, target.clock().now())
+        return await receiver.send(TEST_TEXT, {"matters": []}, target.clock().wall_time())
 
     attempt = trio.run(send)
     if attempt.outcome is not DeliveryOutcome.DELIVERED:

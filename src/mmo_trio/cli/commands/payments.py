@@ -233,7 +233,7 @@ async def _find_stuck(
     after: Position | None = None
     while len(found) < limit:
         page = await store.admin.stuck_transactions(
-            clock.time(), after=after, limit=STUCK_PAGE_SIZE
+            clock.own_time(), after=after, limit=STUCK_PAGE_SIZE
         )
         found += [payment for payment in page if brand in (None, payment.order.brand)]
         if len(page) < STUCK_PAGE_SIZE:
@@ -662,7 +662,9 @@ def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
         subject = f"suspense:{id}"
         await target.record(store, "suspense_closed", subject, user, note=note)
         by = machine_user().acting_for(user)
-        return await store.admin.close_suspense(id, by=by, note=note, now=target.clock().now())
+        return await store.admin.close_suspense(
+            id, by=by, note=note, now=target.clock().wall_time()
+        )
 
     if not target.with_store(close_it):
         raise NegativeAnswer(

@@ -124,7 +124,9 @@ def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> 
         raise UsageProblem("--reason is empty: say why.")
 
     _check_provider_exists(target, name)
-    closed = ClosedProvider(name, target.clock().now(), machine_user().acting_for(user), reason)
+    closed = ClosedProvider(
+        name, target.clock().wall_time(), machine_user().acting_for(user), reason
+    )
 
     async def close(store: Store) -> bool:
         subject = f"provider:{name}"
@@ -183,7 +185,7 @@ def register(name: str, target: CommandTarget) -> None:
         raise NegativeAnswer(f"{name} gave no answer within {REGISTER_TIMEOUT_S:g} s.") from None
 
     async def keep(store: Store) -> None:
-        await store.admin.note_provider(finding_note(registered, target.clock().now()))
+        await store.admin.note_provider(finding_note(registered, target.clock().wall_time()))
 
     target.with_store(keep)
     print_status(f"{name} notifies this gateway of deposits. {registered.words}")
@@ -317,7 +319,7 @@ def balances(target: CommandTarget, as_json: bool) -> None:
     """
 
     async def look(store: Store) -> tuple[Sequence[KnownFloat], Mapping[str, ProviderNote]]:
-        now, names = target.clock().now(), target.provider_titles()
+        now, names = target.clock().wall_time(), target.provider_titles()
         floats = await known_floats(store.admin, names, now)
         return floats, await float_refusals(store.admin, now)
 
@@ -371,7 +373,7 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
     Ctrl-C ends the recording early; the file is written either way. Each process records a mebibyte
     at most."""
     _operator_account(target, name)
-    until = later(target.clock().now(), Span(minutes * MINUTE))
+    until = later(target.clock().wall_time(), Span(minutes * MINUTE))
 
     async def run_recording(store: Store) -> Sequence[str]:
         keyring = await target.open_keyring(store)

@@ -95,7 +95,7 @@ def rehearse(
     clock, folder = target.clock(), RehearsalFolder(directory)
     try:
         about = {"account": name, "kind": target.settings.providers[name].kind}
-        day = folder.open(about, to_datetime(clock.now()).date().isoformat())
+        day = folder.open(about, to_datetime(clock.wall_time()).date().isoformat())
     except OtherRehearsal as fault:
         raise UsageProblem(f"--to: {fault} Name another folder.") from None
 

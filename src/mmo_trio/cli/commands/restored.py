@@ -203,7 +203,7 @@ async def _begin(
 
     await target.record(store, "store_restored")
     marked = await restore_store(
-        store, submit, compared, user=machine_user().name, now=target.clock().now()
+        store, submit, compared, user=machine_user().name, now=target.clock().wall_time()
     )
     print_status(
         f"Every brand is on hold. {marked} payments had not ended and may have been sent: never "
@@ -233,7 +233,7 @@ async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
         raise NegativeAnswer(f"There is no key {id}.")
 
     await target.record(store, "key_retired", f"brand:{owner}", key=id, leaked=False)
-    await store.admin.retire_key(owner, id, now=target.clock().now())
+    await store.admin.retire_key(owner, id, now=target.clock().wall_time())
 
 
 def _read_told(

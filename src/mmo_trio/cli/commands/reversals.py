@@ -186,7 +186,7 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
     else:
         _print_reversals(shown)
 
-    _print_advice(shown, now=clock.time())
+    _print_advice(shown, now=clock.own_time())
 
 
 def _print_reversals(shown: Sequence[Reversal]) -> None:
@@ -221,7 +221,7 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
         for reversal in found:
             print_table(("member", "value"), _to_row(reversal).items())
 
-    _print_advice(found, now=clock.time())
+    _print_advice(found, now=clock.own_time())
 
 
 @reversals.command()

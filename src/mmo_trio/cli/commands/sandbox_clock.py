@@ -51,7 +51,7 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
     if now is None:
         offset = Span(read_offset(directory / CLOCK_OFFSET_FILE) + step)
         write_offset(directory / CLOCK_OFFSET_FILE, offset)
-        now = format_with_microseconds(GatewayClock(offset=offset).now())
+        now = format_with_microseconds(GatewayClock(offset=offset).wall_time())
         print_status("No sandbox is running here; its clock is moved for the next start.")
     else:
         print_status("The running sandbox has moved its clock.")

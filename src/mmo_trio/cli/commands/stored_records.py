@@ -205,7 +205,7 @@ def _export_book(
             )
 
     target.with_store(fill)
-    write_book(book, output, now=target.clock().now(), is_exact=is_exact)
+    write_book(book, output, now=target.clock().wall_time(), is_exact=is_exact)
 
 
 def _ndjson_writer(to: TextIO) -> WriteRecord:

@@ -45,7 +45,7 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or name != name.strip():
         raise UsageProblem(f"A name has 1 to {NAME_CHARACTERS_MAX} printable characters.")
 
-    now = target.clock().now()
+    now = target.clock().wall_time()
     user = ConsoleUser(name, Role(role), _read_password_hash(from_stdin=password_stdin), now)
 
     async def add_user(store: Store) -> bool:
@@ -93,7 +93,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 @target_options
 def disable(name: str, target: CommandTarget) -> None:
     """Disable a user, whose sessions end at once."""
-    now = target.clock().now()
+    now = target.clock().wall_time()
     _change_user(target, name, "user_disabled", lambda user: evolve(user, disabled_at=now))
     print_status(f"{name} can't sign in any more. `mmo users enable {name}` permits it again.")
 

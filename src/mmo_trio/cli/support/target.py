@@ -84,7 +84,7 @@ class CommandTarget:
 
         Raises SettingsError when the master key file can't be used, or is not this store's."""
         return await open_keyring(
-            store, self.settings.keys.master_key_file, may_create=True, now=self.clock().now()
+            store, self.settings.keys.master_key_file, may_create=True, now=self.clock().wall_time()
         )
 
     def with_store(
@@ -132,7 +132,9 @@ class CommandTarget:
 
     async def open_audit_log(self, store: Store) -> AuditLog:
         """Return the store's audit log. Raises SettingsError when the master key can't be read."""
-        return AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
+        return AuditLog(
+            store.admin, (await self.open_keyring(store)).audit_key, self.clock().wall_time
+        )
 
     def elsewhere_providers(self) -> frozenset[str]:
         """Return the names of the providers whose payers do not confirm on the phone."""

@@ -161,7 +161,7 @@ REFRESH_INTERVALS_S = {
 def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     """Create the pages: GET shows a payment, POST is its button, `/events` sends its changes."""
     pages = Blueprint("payment", __name__)
-    shops = ShopCache(context.store, context.now)
+    shops = ShopCache(context.store, context.own_time)
     streams = OpenStreams(STREAMS_MAX, STREAMS_PER_PAGE_MAX)
 
     @pages.app_context_processor
@@ -279,7 +279,7 @@ async def _render_payment(
     if back is not None and PRESSED_PARAMETER not in request.args:
         return Response("", 303, {"Location": _encode_location(back)})
 
-    now = context.now()
+    now = context.own_time()
     is_elsewhere = transaction.order.provider in context.elsewhere
     is_contradicted = (
         transaction.status is Status.FAILED
@@ -617,7 +617,7 @@ async def _events(
             if transaction is None or transaction.order.page is None:
                 return
 
-            now = context.now()
+            now = context.own_time()
             status = payer_status(transaction, now=now)
             members: dict[str, str] = {"standing": status}
             if status in (PayerStatus.OPEN, PayerStatus.CODE):

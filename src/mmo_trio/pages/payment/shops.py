@@ -68,7 +68,7 @@ class ShopCache:
     """Caches the looks of brands, which change rarely, for a minute."""
 
     _store: Store
-    _now: Callable[[], Instant]
+    _own_time: Callable[[], Instant]
     _shops: Mapping[str, Shop] = field(factory=dict, init=False)
     _logos: Mapping[str, Logo] = field(factory=dict, init=False)
     _expires_at: Instant | None = field(default=None, init=False)
@@ -87,7 +87,7 @@ class ShopCache:
         return self._logos.get(digest)
 
     async def _refresh(self, *, is_known: bool) -> None:
-        now = self._now()
+        now = self._own_time()
         if is_known and self._expires_at is not None and now < self._expires_at:
             return
         brands = [brand.brand for brand in await self._store.admin.brands()]

@@ -110,7 +110,7 @@ async def show_payment(reference: str) -> Response:
         shop,
         ENGLISH,
         sign=context.signs.get(order.provider, UNKNOWN_SIGN),
-        now=context.now(),
+        now=context.own_time(),
     )
     page = await render_template(
         "try.html",

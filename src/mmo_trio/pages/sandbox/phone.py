@@ -154,7 +154,7 @@ def _find_prompts(
     context: PagesContext, sandbox: SandboxContext, number: str | None
 ) -> list[SandboxSubmission]:
     """Return the prompts that have not expired, of one phone or of all."""
-    now, operator = context.now(), sandbox.operator
+    now, operator = context.own_time(), sandbox.operator
     return [
         prompt
         for prompt in (() if operator is None else operator.prompts())

@@ -203,7 +203,7 @@ class Proposal:
 class AttentionTimes:
     """Says by which times a payment needs a person."""
 
-    gateway_time: Instant
+    own_time: Instant
     """The gateway's own time, by which a payment is stuck."""
     callbacks_since: Instant
     """Since when a callback that was not delivered counts: nothing ever mends an older one."""

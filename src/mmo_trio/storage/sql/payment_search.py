@@ -240,7 +240,7 @@ def _rows_needing_person(
 ) -> SqlQuery[tuple[list[Row], bool]]:
     """Return created_at, gateway_reference, order_row and progress of the payments that need a
     person and match, the newest first, and whether all were found."""
-    stuck = yield from stuck_transactions(times.gateway_time, limit=STUCK_READ_MAX)
+    stuck = yield from stuck_transactions(times.own_time, limit=STUCK_READ_MAX)
     reported = yield from execute(
         "SELECT gateway_reference FROM suspense WHERE closed_at IS NULL"
         " AND gateway_reference IS NOT NULL ORDER BY id DESC LIMIT ?",

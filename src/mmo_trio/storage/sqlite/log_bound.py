@@ -42,7 +42,7 @@ class LogBound:
     while the log is emptied. Reads of other processes hold it up only until the log has grown by as
     much again."""
 
-    now: Callable[[], MonotonicInstant]
+    since_boot: Callable[[], MonotonicInstant]
     """Returns the time since the machine started."""
     connect: Callable[[], sqlite3.Connection]
     """Opens a connection to the file."""
@@ -66,7 +66,7 @@ class LogBound:
         read = ActiveRead(deadline)
         with self._changed:
             while self._is_closed:
-                left_s = elapsed(self.now(), deadline) / SECOND
+                left_s = elapsed(self.since_boot(), deadline) / SECOND
                 if left_s <= 0 or not self._changed.wait(left_s):
                     raise StoreUnavailable("SQLite: the log is being emptied")
             self._reads.add(read)
@@ -107,7 +107,7 @@ class LogBound:
         """Let no further read begin, and tell the present ones to end."""
         with self._changed:
             self._is_closed = True
-            ends_at = later(self.now(), READS_END_WITHIN)
+            ends_at = later(self.since_boot(), READS_END_WITHIN)
             for read in self._reads:
                 read.ends_at = min(read.ends_at, ends_at)
 

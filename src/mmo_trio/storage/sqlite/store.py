@@ -332,7 +332,7 @@ def sqlite_schema(clock: GatewayClock) -> SqlSchema:
         clear_breaker="DELETE FROM breakers WHERE brand = ?",
         clock_record_age="NULL",
         clock_query="",
-        now=lambda: SqlStatement("?", (clock.wall(),)),
+        now=lambda: SqlStatement("?", (clock.raw_wall_time(),)),
         touch_clock_record="",
         takes_arrays=False,
         invariant_violations={

@@ -203,7 +203,7 @@ class SqliteWriter:
         if self._raise is None or now < self._raise_at:
             return None
         self._raise_at = later(now, self._raise_interval)
-        rows = connection.execute(self._raise, (clock.wall(),)).fetchall()
+        rows = connection.execute(self._raise, (clock.raw_wall_time(),)).fetchall()
         return parse_store_state(rows)
 
     def _commit(self, connection: sqlite3.Connection) -> None:

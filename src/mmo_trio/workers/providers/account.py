@@ -137,7 +137,7 @@ class ProviderAccount:
 
     provider: Provider
     send_request: SendRequest = field(repr=False)
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     monotonic: Callable[[], MonotonicInstant]
     breaker: CircuitBreaker = Factory(CircuitBreaker)
     rate_limit: TokenBucket | None = None
@@ -221,21 +221,21 @@ class ProviderAccount:
     async def _valid_token(self, signer: SignsIn, scope: str) -> AccessToken:
         """Return a fresh token; one task signs in for all that wait."""
         slot = self._token_slots[scope]
-        if slot.token is not None and slot.token.is_fresh(self.now().time):
+        if slot.token is not None and slot.token.is_fresh(self.moment().time):
             return slot.token
 
         began = trio.current_time()
         limit = min(began + SIGN_IN_TIMEOUT_S, trio.current_effective_deadline() - 0.1)
         with trio.move_on_at(limit):
             async with slot.lock:
-                if slot.token is not None and slot.token.is_fresh(self.now().time):
+                if slot.token is not None and slot.token.is_fresh(self.moment().time):
                     return slot.token
                 if trio.current_time() < slot.failure_expires_at:
                     raise ExchangeFailed(
                         slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with
                     )
                 shared = self.shared_tokens and await self.shared_tokens.read(scope)
-                if shared and shared.value != slot.refused and shared.is_fresh(self.now().time):
+                if shared and shared.value != slot.refused and shared.is_fresh(self.moment().time):
                     slot.token = shared
                 else:
                     slot.token = await self._sign_in(signer, scope, slot)
@@ -244,7 +244,7 @@ class ProviderAccount:
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
     async def _sign_in(self, signer: SignsIn, scope: str, slot: _TokenSlot) -> AccessToken:
-        now, exchanges = self.now(), list[tuple[HttpRequest, HttpResponse]]()
+        now, exchanges = self.moment(), list[tuple[HttpRequest, HttpResponse]]()
 
         async def exchange(request: HttpRequest) -> HttpResponse:
             answer = await self._send_through_breaker(request, self._sign_ins)
@@ -297,7 +297,7 @@ class ProviderAccount:
                 succeeded = not is_unavailable
 
             if answer.status in WAIT_STATUSES:
-                wait_s = retry_after(answer, now=self.now().utc) / clock.SECOND
+                wait_s = retry_after(answer, now=self.moment().utc) / clock.SECOND
                 lane.opens_at = max(lane.opens_at, trio.current_time() + wait_s)
 
             self.counts["exchanges"] += 1

@@ -104,7 +104,7 @@ class AccountChecks:
 
     store: AdminStore
     accounts: Mapping[str, ProviderAccount]
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     round_s: float = ROUND_S
     with_availability: Collection[str] = ()
     """The accounts whose adapters are a ReportsAvailability."""
@@ -159,7 +159,7 @@ class AccountChecks:
         self._asked_to_try.add(key)
 
         known = self._trials.get(key, ProviderNote(provider, NoteTopic.TRIAL, str(key[1])))
-        begun = evolve(known, at=self.now().time)
+        begun = evolve(known, at=self.moment().time)
         try:
             if not await self.store.note_provider(begun, replacing=known):
                 return False
@@ -237,7 +237,7 @@ class AccountChecks:
         if (latest := finding.after(before)) is before:
             return
 
-        note = finding_note(latest, self.now().time)
+        note = finding_note(latest, self.moment().time)
         is_old = (
             known is None
             or latest.holds_back
@@ -264,7 +264,7 @@ class AccountChecks:
         """Read what is known, and begin the checks that are due; None: only those that a person has
         asked for."""
         try:
-            read_from = self.now().time
+            read_from = self.moment().time
             notes = await self.store.provider_notes(
                 NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.TRIAL, NoteTopic.AVAILABILITY
             )
@@ -277,7 +277,10 @@ class AccountChecks:
             )
             asked = {note.provider: note for note in notes if note.topic is NoteTopic.AVAILABILITY}
             for name in self.with_availability:
-                known, now = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)), self.now()
+                known, now = (
+                    asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)),
+                    self.moment(),
+                )
                 is_due = elapsed(known.at, now.time) >= AVAILABILITY_ASKED_EVERY
                 if is_due and await self.store.note_provider(
                     evolve(known, at=now.time), replacing=known
@@ -293,7 +296,7 @@ class AccountChecks:
 
             last = {note.provider: note for note in notes if note.topic is NoteTopic.CHECK}
             for name in self.accounts:
-                known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.now()
+                known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.moment()
                 interval = checked_every
                 if interval is not None and self._is_sign_in_unknown(name):
                     interval = min(interval, CHECKED_AGAIN_AFTER)
@@ -323,7 +326,7 @@ class AccountChecks:
             send = self.accounts[name].ask
         else:
             send = partial(self.ask, name)
-        await self._learn_all(name, adapter.check_account(now=self.now()), send)
+        await self._learn_all(name, adapter.check_account(now=self.moment()), send)
 
     async def _learn_all(self, name: str, check: AccountCheck, send: SendRequest) -> None:
         try:
@@ -357,7 +360,7 @@ class AccountChecks:
 
     def _find_holds(self) -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
         """Return what is held back by the latest notes, and of what one is to be tried."""
-        now = self.now().time
+        now = self.moment().time
         latest, stopped = dict[tuple[str, str], Instant](), set[tuple[str, str]]()
         for note in self._notes.values():
             finding = read_finding_note(note)
@@ -411,8 +414,7 @@ class AccountRecorder:
     open_redactor: Mapping[str, Callable[[bytes], Redactor]] = field(repr=False)
     """Makes the redactor of each account, with the key of a recording."""
     keyring: KeyRing
-    now: Callable[[], Instant]
-    """Returns the gateway's own time."""
+    own_time: Callable[[], Instant]
     _tidied_at: Instant | None = None
     _refused: str = ""
     """The content of the last note whose key nobody with the master key has sealed."""
@@ -435,7 +437,7 @@ class AccountRecorder:
         if recording is None or recording.recorded_bytes >= RECORDED_BYTES_MAX:
             return
 
-        offset_ms = elapsed(recording.began_at, self.now()) // MILLISECOND
+        offset_ms = elapsed(recording.began_at, self.own_time()) // MILLISECOND
         try:
             line = recording.redactor.to_line(
                 RecordedExchange(is_from_operator, offset_ms, request, answer)
@@ -470,7 +472,10 @@ class AccountRecorder:
             await trio.sleep(ROUND_S)
 
     def _switch(self, name: str, asked: ProviderNote | None) -> None:
-        is_on, present = asked is not None and self.now() < asked.at, self._recordings.get(name)
+        is_on, present = (
+            asked is not None and self.own_time() < asked.at,
+            self._recordings.get(name),
+        )
         if present is not None and not (is_on and present.note == asked):
             del self._recordings[name]
             logger.info("provider_recording_ended", provider=name)
@@ -488,13 +493,13 @@ class AccountRecorder:
             return
 
         redactor = self.open_redactor[name](key)
-        self._recordings[name] = _Recording(asked, redactor, self.now())
+        self._recordings[name] = _Recording(asked, redactor, self.own_time())
         logger.warning("provider_recording_began", provider=name)
 
     async def _tidy(self, asked: Mapping[str, ProviderNote]) -> None:
         """Remove what a command that was killed has left: its request once its time is over, and
         the recorded lines later."""
-        now = self.now()
+        now = self.own_time()
         for name, note in asked.items():
             if note.at <= now:
                 await self.store.remove_provider_notes(name, NoteTopic.RECORDING, until=now)
@@ -516,7 +521,7 @@ class AccountRecorder:
         subject = f"{process}-{recording.chunks:06}"
         recording.chunks += 1
         await self.store.note_provider(
-            ProviderNote(name, NoteTopic.RECORDED, subject, self.now(), "\n".join(lines))
+            ProviderNote(name, NoteTopic.RECORDED, subject, self.own_time(), "\n".join(lines))
         )
 
 

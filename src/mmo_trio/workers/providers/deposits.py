@@ -87,7 +87,7 @@ class DepositClaimWorker:
     providers: Mapping[str, Provider]
     exchange_for: Callable[[str], SendRequest]
     """Returns the function that sends requests to the provider with this name."""
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     scan_interval_s: float = SCAN_INTERVAL_S
     _open_questions: int = 0
     _postponed: Postponed[tuple[str, str]] = Factory(Postponed)
@@ -114,7 +114,7 @@ class DepositClaimWorker:
         room = QUESTIONS_MAX - self._open_questions
         limit = room + len(self._postponed)
         if room:
-            found = await self.store.due_claims(self.now().time, limit=limit)
+            found = await self.store.due_claims(self.moment().time, limit=limit)
         else:
             found = ()
 
@@ -161,7 +161,7 @@ class DepositClaimWorker:
 
             answer = None
             with trio.move_on_after(CONVERSATION_TIMEOUT_S):
-                conversation = provider.verify_deposit(claim, now=self.now())
+                conversation = provider.verify_deposit(claim, now=self.moment())
                 answer = await drive_async(conversation, self.exchange_for(claim.provider))
 
             if answer is not None:
@@ -186,7 +186,7 @@ class DepositLister:
     submit: Submit
     accounts: Sequence[OpenAccount]
     """Those whose adapter is a ListsDeposits."""
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     """Returns the gateway's own time, which the store has, and the wall time, which providers
     have."""
     next_reference: Callable[[], str]
@@ -201,7 +201,7 @@ class DepositLister:
     async def _run_for(self, account: OpenAccount) -> None:
         due_at = FIRST_INSTANT
         while True:
-            if (now := self.now().time) >= due_at:
+            if (now := self.moment().time) >= due_at:
                 due_at = later(now, LIST_INTERVAL)
                 try:
                     await self._list_if_due(account, now)
@@ -224,7 +224,7 @@ class DepositLister:
             return
 
         begin = max(begin, earlier(now, LISTED_FOR))
-        at = self.now()
+        at = self.moment()
         ahead = elapsed(at.time, at.utc)
         listing = provider.list_deposits(later(begin, ahead), later(end, ahead))
         for deposit in await drive_async(listing, account.account.ask):

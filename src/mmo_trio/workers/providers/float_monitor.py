@@ -63,7 +63,7 @@ class FloatMonitor:
     exchange_for: Callable[[str], SendRequest]
     watches: Mapping[str, balances.FloatWatch]
     """By provider; one without a watch has the default."""
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     floats: Sequence[KnownFloat] = ()
     """What is known of all accounts, as of the last round."""
     known_at: dict[tuple[str, str], Instant] = Factory(dict)
@@ -83,7 +83,7 @@ class FloatMonitor:
                     await self._write_refusals()
                     if trio.current_time() >= first_at:
                         await self._ask_due(inquiries)
-                    self.floats = await known_floats(self.store, self.providers, self.now().time)
+                    self.floats = await known_floats(self.store, self.providers, self.moment().time)
                     latest = [watched.forecast.latest for watched in self.floats]
                     self.known_at |= {
                         balance.key: balance.at
@@ -129,7 +129,7 @@ class FloatMonitor:
         logger.error("float_refused", provider=provider, reference=reference, code=code, **mark)
         self.refusals[provider] += 1
         self._unwritten[provider] = ProviderNote(
-            provider, NoteTopic.FLOAT_REFUSAL, "", self.now().time, reference
+            provider, NoteTopic.FLOAT_REFUSAL, "", self.moment().time, reference
         )
         self._refused.set()
 
@@ -139,7 +139,7 @@ class FloatMonitor:
         await self.store.record_balances(report.balances)
         reported = {balance.key for balance in report.balances}
         for watched in (
-            await known_floats(self.store, self.providers, self.now().time) if reported else ()
+            await known_floats(self.store, self.providers, self.moment().time) if reported else ()
         ):
             if watched.forecast.latest.key in reported:
                 await self._judge(watched)
@@ -148,7 +148,7 @@ class FloatMonitor:
         """Note whether a float is low; the process whose note it becomes says so."""
         latest, hours_left = known.forecast.latest, known.forecast.hours_left
         is_low = known.forecast.is_low(self._watch(latest.provider), was_low=known.is_low)
-        note = evolve(known.note, at=self.now().time, content=LOW if is_low else "")
+        note = evolve(known.note, at=self.moment().time, content=LOW if is_low else "")
         if is_low is known.is_low or not await self.store.note_provider(note, replacing=known.note):
             return
 
@@ -174,7 +174,7 @@ class FloatMonitor:
             for provider_note in await self.store.provider_notes(NoteTopic.BALANCE)
         }
         for name in self.providers:
-            interval, now = self._watch(name).interval, self.now().time
+            interval, now = self._watch(name).interval, self.moment().time
             known = asked.get(name, ProviderNote(name, NoteTopic.BALANCE))
             is_due = interval > 0 and elapsed(known.at, now) >= interval
             if is_due and await self.store.note_provider(evolve(known, at=now), replacing=known):
@@ -183,7 +183,7 @@ class FloatMonitor:
     async def _ask(self, name: str) -> None:
         try:
             with trio.move_on_after(CHECK_TIMEOUT_S):
-                inquiry = self.providers[name].ask_balances(now=self.now())
+                inquiry = self.providers[name].ask_balances(now=self.moment())
                 await self.learn(await drive_async(inquiry, self.exchange_for(name)))
         except Exception as error:
             log_store_failure(logger, "balance_inquiry_failed", error, provider=name)

@@ -80,7 +80,7 @@ class AccountEnvironment:
     """Holds what accounts need of the process around them."""
 
     send_request: SendWithDeadline
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     monotonic: Callable[[], MonotonicInstant]
     ciphers: Ciphers
     keyring: KeyRing
@@ -157,7 +157,7 @@ def open_account(
     account = ProviderAccount(
         provider,
         partial(environment.send_request, deadline_s=answer_within_s),
-        environment.now,
+        environment.moment,
         environment.monotonic,
         CircuitBreaker(breaker),
         rate_limit(per_minute) if per_minute else None,

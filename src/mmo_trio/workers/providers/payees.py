@@ -30,7 +30,7 @@ class PayeeQuestions:
     providers: Mapping[str, NamesPayees]
     """Those that can be asked, by name."""
     ask_for: Callable[[str], SendRequest]
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     outcomes: PayeeOutcomes = Factory(Counter)
 
     def can_ask(self, provider: str) -> bool:
@@ -40,7 +40,7 @@ class PayeeQuestions:
     async def ask(self, provider: str, msisdn: str, name: str = "") -> PayeeReport:
         """Return what the provider tells of the account behind a number. `name` is what the asker
         believes; only a provider that compares names is told it."""
-        inquiry = self.providers[provider].ask_payee(msisdn, name, now=self.now())
+        inquiry = self.providers[provider].ask_payee(msisdn, name, now=self.moment())
         report: PayeeReport = PayeeUnanswered(provider, "The operator has not answered in time.")
         with trio.move_on_after(ANSWERED_WITHIN_S):
             report = await drive_async(inquiry, self.ask_for(provider))

@@ -103,7 +103,7 @@ class ReversalWorker:
     async def _run_round(self, conversations: trio.Nursery) -> None:
         """Begin to work at what is due and may be sent now, as far as there is room."""
         limit = CONVERSATIONS_MAX + len(self._active) + self._held
-        due = await self.store.due_reversals(self.worker.now().time, limit=limit)
+        due = await self.store.due_reversals(self.worker.moment().time, limit=limit)
         held = {
             reversal.id
             for reversal in due
@@ -183,7 +183,7 @@ class ReversalWorker:
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report: reversals.ReversalReport
         try:
-            conversation = begin(reversal, payment, now=self.worker.now())
+            conversation = begin(reversal, payment, now=self.worker.moment())
             report = await drive_by_deadline(
                 conversation, exchange, deadline, self.worker.counts[name]
             )

@@ -192,7 +192,7 @@ class ProviderWorker:
     """Returns the function that sends submissions to the provider with this name."""
     ask_for: Callable[[str], SendRequest]
     """Returns the function that sends it questions."""
-    now: Callable[[], Moment]
+    moment: Callable[[], Moment]
     conversations_max: int = CONVERSATIONS_MAX
     waiting_max: int = WAITING_MAX
     is_closed: Callable[[str], bool] = lambda _: False
@@ -594,7 +594,7 @@ class ProviderWorker:
         provider = self.providers[transaction.order.provider]
         self.counts[provider.name].submissions += 1
         if operation_key(transaction) in provider.operations:
-            conversation = provider.submit(transaction, now=self.now())
+            conversation = provider.submit(transaction, now=self.moment())
         else:
             conversation = _refuse_operation(transaction)
 
@@ -609,7 +609,7 @@ class ProviderWorker:
             return inputs.WithheldReason.PROVIDER_CLOSED
         if self.is_account_changed(order):
             return inputs.WithheldReason.ACCOUNT_CHANGED
-        if self.now().time >= resubmission_ends_at(order):
+        if self.moment().time >= resubmission_ends_at(order):
             return inputs.WithheldReason.TOO_LATE
         return None
 
@@ -625,7 +625,7 @@ class ProviderWorker:
         work = self._unanswered.complete(work)
         provider = self.providers[work.transaction.order.provider]
         self.counts[provider.name].polls += 1
-        now, began_at, name = self.now(), trio.current_time(), provider.name
+        now, began_at, name = self.moment(), trio.current_time(), provider.name
         order = work.transaction.order
         is_changed = self.is_account_changed(order)
         if is_changed and not order.is_simulated:
@@ -705,7 +705,7 @@ class ProviderWorker:
         if is_answered:
             self._unanswered.discard(reference)
         else:
-            pause_s = self._unanswered.add(work, self.now().time)
+            pause_s = self._unanswered.add(work, self.moment().time)
             if isinstance(report, inputs.ProviderCannotTell):
                 pause_s = None  # No further question can tell.
 

@@ -28,8 +28,8 @@ class WrongClock(GatewayClock):
         super().__init__()
         self._ahead = ahead
 
-    def wall(self) -> Instant:
-        return later(GatewayClock.wall(self), self._ahead)
+    def raw_wall_time(self) -> Instant:
+        return later(GatewayClock.raw_wall_time(self), self._ahead)
 
 
 @pytest.mark.spec("S3")
@@ -38,8 +38,8 @@ async def test_a_new_machine_with_a_wrong_clock_has_the_time_of_the_others(datab
         first, joining = GatewayClock(), WrongClock()
         await store.save_clock_record(evolve(first.record(), boot_id="another machine"))
         await continue_clock(joining, store)
-        assert abs(joining.time() - first.time()) < 10 * SECOND
-        assert joining.now() - first.now() > 3 * DAY
+        assert abs(joining.own_time() - first.own_time()) < 10 * SECOND
+        assert joining.wall_time() - first.wall_time() > 3 * DAY
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def test_a_wrong_clock_beside_a_right_one_ends_nothing_and_leaves_nothing_
             assert isinstance(
                 await there.submit(creation(2, merchant_reference="order/1 ü")), Rejected
             )
-            assert not await other.due(wrong.time(), limit=10), "nothing ends early"
+            assert not await other.due(wrong.own_time(), limit=10), "nothing ends early"
             await there.submit(creation(3))
             await here.submit(BeginSubmission(reference(3)))
             await here.submit(succeeded(3))
@@ -82,7 +82,7 @@ async def test_a_wrong_clock_beside_a_right_one_ends_nothing_and_leaves_nothing_
             await again.submit(creation(4))
         dated = await one.transaction(reference(4))
         assert dated is not None
-        assert abs(dated.order.created_at - GatewayClock().now()) < 10 * SECOND
+        assert abs(dated.order.created_at - GatewayClock().wall_time()) < 10 * SECOND
 
 
 @pytest.mark.spec("S3")

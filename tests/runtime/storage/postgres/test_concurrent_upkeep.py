@@ -45,7 +45,7 @@ def overtaken(
 async def test_partitions_that_another_process_has_made_meanwhile_are_left_to_it(
     migrated_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = later(GatewayClock().now(), Span(400 * DAY))
+    now = later(GatewayClock().wall_time(), Span(400 * DAY))
     made_by_other: list[Partition] = []
 
     async def make(connection: PostgresConnection) -> None:
@@ -61,7 +61,7 @@ async def test_partitions_that_another_process_has_made_meanwhile_are_left_to_it
 async def test_a_partition_that_another_process_has_dropped_meanwhile_is_passed_over(
     migrated_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = later(GatewayClock().now(), Span(3 * DAY))
+    before = later(GatewayClock().wall_time(), Span(3 * DAY))
 
     async def drop_oldest(connection: PostgresConnection) -> None:
         oldest, *_ = await partitions_before(connection, "callback_bodies", before)

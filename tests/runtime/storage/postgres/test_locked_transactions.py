@@ -205,7 +205,7 @@ async def test_of_two_gateways_that_wake_a_payment_at_once_one_polls_it(database
         with channel_locked(database) as locking:
             begin_commit_that_waits(one, TransactionWoke(reference(CONTENDED)))
             await commits_wait(database)
-            due = await other.store.due(other.clock.now(), limit=9)
+            due = await other.store.due(other.clock.wall_time(), limit=9)
             woken = [other.enqueue(TransactionWoke(each)) for each in {reference(CONTENDED), *due}]
             await commits_wait(database, 2)
             locking.commit()

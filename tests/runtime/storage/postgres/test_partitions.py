@@ -254,7 +254,7 @@ async def test_a_process_that_begins_to_serve_makes_partitions_first(
                 "INSERT INTO journal (brand, at, what, actor, detail) VALUES ('acme', %s, 'x', "
                 "'clock', '')"
             )
-            connection.execute(write, (GatewayClock().now(),))
+            connection.execute(write, (GatewayClock().wall_time(),))
         assert "journal_default" not in lines_by_partition(migrated_database)
 
 

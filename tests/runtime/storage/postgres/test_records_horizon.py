@@ -60,7 +60,7 @@ async def wait_for_horizon(database: psycopg.Connection[tuple[int]]) -> None:
 
 def window(*, page_size: int = 5_000) -> ListRecords:
     """An hour before and an hour after the present."""
-    now = GatewayClock().now()
+    now = GatewayClock().wall_time()
     return ListRecords(
         "acme", earlier(now, clock.HOUR), later(now, clock.HOUR), page_size=page_size
     )
@@ -76,7 +76,7 @@ async def test_pages_that_wait_for_a_commit_that_hangs_delay_no_look_up(
 ) -> None:
     pages: list[Records] = []
     async with open_postgres(migrated_database, serving=True) as store:
-        await create(store, 1, GatewayClock().now())
+        await create(store, 1, GatewayClock().wall_time())
         with (
             psycopg.connect(migrated_database, autocommit=True) as reader,
             psycopg.connect(migrated_database) as writer,
@@ -109,13 +109,13 @@ async def test_paging_beyond_the_present_is_complete_while_a_clock_is_ahead(
         open_postgres(migrated_database, serving=True) as ahead,
         open_postgres(migrated_database, serving=True) as right,
     ):
-        future = later(GatewayClock().now(), Span(20 * clock.SECOND))
+        future = later(GatewayClock().wall_time(), Span(20 * clock.SECOND))
         await create(ahead, 1, future)
         await create(ahead, 2, later(future, Span(clock.SECOND)))
         query = window(page_size=1)
         first = await right.list_records(query)
         assert first.has_next
-        await create(right, 3, GatewayClock().now())
+        await create(right, 3, GatewayClock().wall_time())
         listed = [*first.objects]
         page = first
         while page.has_next:
@@ -160,11 +160,11 @@ async def test_a_node_whose_clock_lags_creates_payments_while_records_are_polled
         open_postgres(database, serving=True) as store,
         open_postgres(database, serving=True) as other,
     ):
-        begin = earlier(GatewayClock().now(), Span(clock.HOUR))
+        begin = earlier(GatewayClock().wall_time(), Span(clock.HOUR))
 
         async def poll(is_future: bool) -> None:
             while True:
-                end = GatewayClock().now()
+                end = GatewayClock().wall_time()
                 wanted_end = later(end, Span(clock.HOUR)) if is_future else end
                 page = await other.list_records(
                     ListRecords("acme", begin, wanted_end, page_size=5_000)
@@ -178,7 +178,7 @@ async def test_a_node_whose_clock_lags_creates_payments_while_records_are_polled
                     nursery.start_soon(poll, bool(nth % 2))
                 numbers = count()
                 while (number := next(numbers)) < wanted or len(walks) < POLLERS:
-                    await create(store, number, earlier(GatewayClock().now(), LAG))
+                    await create(store, number, earlier(GatewayClock().wall_time(), LAG))
                 nursery.cancel_scope.cancel()
         for end, found in walks:
             whole = await store.list_records(ListRecords("acme", begin, end, page_size=5_000))

@@ -88,7 +88,7 @@ async def loaded_nodes(database: str) -> AsyncIterator[None]:
 
 async def callbacks_open(store: Store) -> int:
     """Return how many callbacks have no outcome yet."""
-    now = GatewayClock().time()
+    now = GatewayClock().own_time()
     return (await store.admin.backlog(now, overdue_before=now)).callbacks
 
 

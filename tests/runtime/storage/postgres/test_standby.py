@@ -122,7 +122,7 @@ async def test_records_are_not_listed_up_to_a_horizon_that_only_the_primary_has(
     with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(cluster.url, serving=True, timeout_s=60) as store:
             await submit_batch(store, (creation(1), NOON))
-            page = ListRecords("acme", NOON, GatewayClock().now(), page_size=10)
+            page = ListRecords("acme", NOON, GatewayClock().wall_time(), page_size=10)
             cluster.kill_standby()
             set_timeout(store, 2)
             async with waits_that_are_ended(cluster, "pg_cancel_backend"):

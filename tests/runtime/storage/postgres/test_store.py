@@ -284,7 +284,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                         nursery.start_soon(write, node)
                 for turn in range(by_effort(6, 50)):
                     await trio.sleep(0.02)
-                    end = GatewayClock().now()
+                    end = GatewayClock().wall_time()
                     begin = earlier(end, Span(150 * clock.MILLISECOND))
                     walks.append((begin, end, await walk(both[turn % 2], begin, end)))
                 stop.set()

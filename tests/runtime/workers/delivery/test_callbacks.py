@@ -205,7 +205,7 @@ async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(
         deliver=servers.deliver,
         find_key=records.find_key,
         record_outcome=records.record,
-        now=lambda: later(trio_clock(), Span(ahead[0])),
+        own_time=lambda: later(trio_clock(), Span(ahead[0])),
         monotonic=lambda: later(monotonic_of_trio(), Span(ahead[0])),
         breaker=BreakerSettings(),
     )
@@ -545,7 +545,7 @@ def a_worker(records: DeliveryRecords, servers: MerchantServers) -> CallbackWork
         deliver=servers.deliver,
         find_key=records.find_key,
         record_outcome=records.record,
-        now=trio_clock,
+        own_time=trio_clock,
         monotonic=monotonic_of_trio,
         breaker=BreakerSettings(),
     )
