@@ -30,7 +30,7 @@ from mmo_sansio.api.incoming.requests import ApiSettings, CreateRoute, CreationH
 from mmo_sansio.api.outgoing import creation_response
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.messages import HttpResponse, RequestHead
-from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits
+from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits, ParsedHead, parse_head
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.decide import decide, reads
@@ -42,7 +42,6 @@ from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing
 from mmo_trio.cli.commands.serve import tune_interpreter
 from mmo_trio.engine.engine import ACTIVE_PER_WAITING, COALESCED_MAX
 from mmo_trio.http.responses import response_bytes
-from mmo_trio.http.server.connection import ParsedHead, parse_head
 from mmo_trio.service.wiring import COALESCING_PAUSE_S
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX
 from mmo_trio.storage.interface.store import DecideBatch

@@ -27,6 +27,7 @@ from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.testing import ADAPTER_CHECKS
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.providers import PROVIDERS_GROUP
 from mmo_trio.system.ids import request_id_generator
@@ -92,17 +93,14 @@ async def operating(operator: Pesaplus) -> AsyncIterator[str]:
     """Serve the operator: where it is reached."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
-        await nursery.start(
-            partial(
-                serve_http,
-                operator,
-                listeners,
-                limits=ListenerLimits(),
-                error_docs_url="about:blank",
-                mint_request_id=request_id_generator(),
-                drain=trio.Event(),
-            )
+        listener_context = ListenerContext(
+            operator,
+            ListenerLimits(),
+            error_docs_url="about:blank",
+            mint_request_id=request_id_generator(),
+            drain=trio.Event(),
         )
+        await nursery.start(serve_http, listener_context, listeners)
         yield f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         nursery.cancel_scope.cancel()
 

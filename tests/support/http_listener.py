@@ -19,8 +19,8 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import UNAUTHORIZED
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.http.server.connection import ServerConnection
-from mmo_trio.http.server.listener import OpenConnection, serve_http
+from mmo_trio.http.server.connection import ListenerContext, OpenConnection, ServerConnection
+from mmo_trio.http.server.listener import serve_http
 
 ERROR_DOCS = "https://docs.example/errors"
 BODY_LIMIT = 64 * 1024
@@ -209,18 +209,17 @@ async def listening(
     ids = (f"request-{number}" for number in itertools.count())
 
     async def serve(task_status: trio.TaskStatus[None]) -> None:
-        await serve_http(
+        context = ListenerContext(
             here.service,
-            sockets,
-            limits=limits or ListenerLimits(),
+            limits or ListenerLimits(),
             error_docs_url=ERROR_DOCS,
             mint_request_id=ids.__next__,
             drain=here.drain,
-            idle_grace_s=lambda: here.patience_s,
             tls=tls,
+            idle_grace_s=lambda: here.patience_s,
             open_connection=open_connection,
-            task_status=task_status,
         )
+        await serve_http(context, sockets, task_status=task_status)
         here.ended.set()
 
     with trio.fail_after(patience_s):

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -21,6 +20,7 @@ from attrs import Factory, define, field, frozen
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.ids import request_id_generator
@@ -201,17 +201,18 @@ async def recording_callbacks(directory: Path) -> AsyncIterator[CallbackRecorder
     recorder = CallbackRecorder(f"https://127.0.0.1:{port}/callback")
     context = ensure_authority(directory).issue("127.0.0.1")
     async with trio.open_nursery() as nursery:
+        listener_context = ListenerContext(
+            recorder,
+            ListenerLimits(),
+            error_docs_url="about:blank",
+            mint_request_id=request_id_generator(),
+            drain=trio.Event(),
+            tls=lambda: context,
+        )
         await nursery.start(
-            partial(
-                serve_http,
-                recorder,
-                cast(Sequence[trio.SocketListener], [RecordingListener(listeners[0])]),
-                limits=ListenerLimits(),
-                error_docs_url="about:blank",
-                mint_request_id=request_id_generator(),
-                drain=trio.Event(),
-                tls=lambda: context,
-            )
+            serve_http,
+            listener_context,
+            cast(Sequence[trio.SocketListener], [RecordingListener(listeners[0])]),
         )
         yield recorder
         nursery.cancel_scope.cancel()

@@ -223,33 +223,26 @@ class KnownSenders:
     (A6) were read."""
 
     known: KnownConfiguration
-    _senders: dict[tuple[int, str], _Sender] = field(factory=dict, init=False)
-    """By the identity of the fields, which a listener parses once for all equal heads, and by the
-    client's address."""
+    _keys: dict[tuple[Headers, str], VerifiedKey] = field(factory=dict, init=False, repr=False)
+    """By the fields, which hold a key, and the client's address. A listener parses equal heads
+    once, so the fields are mostly the same object, and compared at once."""
 
     def find(self, headers: Headers, client: str, now: MonotonicInstant) -> KeyOwner | None:
         """Return whose key these fields carry; None when that has to be found out."""
-        sender = self._senders.get((id(headers), client))
+        key = self._keys.get((headers, client))
         if (
-            sender is None
-            or now >= sender.key.expires_at
+            key is None
+            or now >= key.expires_at
             or now >= self.known.trusted_until
-            or sender.key.generation != self.known.generation
+            or key.generation != self.known.generation
         ):
             return None
-        return sender.key.owner
+        return key.owner
 
     def add(self, headers: Headers, client: str, key: VerifiedKey) -> None:
         """Remember that these fields carry this key, and that it works on their host."""
-        self._senders.pop((id(headers), client), None)
-        while len(self._senders) >= SENDERS_MAX:
-            self._senders.pop(next(iter(self._senders)))
-        self._senders[id(headers), client] = _Sender(headers, key)
-
-
-@frozen
-class _Sender:
-    headers: Headers = field(repr=False)
-    """They are found by identity, so they live as long as the entry; they hold a key, as a
-    listener's parsed heads do."""
-    key: VerifiedKey
+        # Taken out first, so that it counts as the latest.
+        self._keys.pop((headers, client), None)
+        while len(self._keys) >= SENDERS_MAX:
+            self._keys.pop(next(iter(self._keys)))
+        self._keys[headers, client] = key

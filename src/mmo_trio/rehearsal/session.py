@@ -21,6 +21,7 @@ from mmo_sansio.providers.common.rehearsal import (
     RehearsalImpossible,
     RehearsalStep,
 )
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.rehearsal.contribution import Place, statement_rows
 from mmo_trio.rehearsal.folder import RehearsalFolder
@@ -167,15 +168,14 @@ async def _receive(
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    await serve_http(
+    context = ListenerContext(
         door,
-        listeners,
-        limits=DEFAULT_LISTENER_LIMITS,
+        DEFAULT_LISTENER_LIMITS,
         error_docs_url="about:blank",
         mint_request_id=request_id_generator(),
         drain=trio.Event(),
-        task_status=task_status,
     )
+    await serve_http(context, listeners, task_status=task_status)
 
 
 def _row(step: RehearsalStep, outcome: Outcome | None) -> Row:

@@ -26,6 +26,7 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
 
@@ -179,16 +180,15 @@ async def receive_callbacks(
     Several keys are expected while a merchant changes keys, or for several brands. With `forward`,
     every request with a right key is sent on, repeated ones too, and the response is what `forward`
     returns."""
-    await serve_http(
+    context = ListenerContext(
         _CallbackReceiverHandler(expected_keys, on_request, forward),
-        listeners,
-        limits=LIMITS,
+        LIMITS,
         error_docs_url=DOCS_URL,
         mint_request_id=request_id_generator(),
         drain=trio.Event(),
         tls=tls,
-        task_status=task_status,
     )
+    await serve_http(context, listeners, task_status=task_status)
 
 
 @define(eq=False)

@@ -31,8 +31,9 @@ from mmo_trio.http.asgi.host import AsgiHost, Pacer
 from mmo_trio.http.asgi.web_app import BODY_BYTES_MAX, WebApp
 from mmo_trio.http.handler import Handler
 from mmo_trio.http.request_metrics import HttpMetrics
-from mmo_trio.http.server.connection import ServerConnection
-from mmo_trio.http.server.listener import AcceptRules, OpenConnection, serve_http
+from mmo_trio.http.server.connection import ListenerContext, OpenConnection, ServerConnection
+from mmo_trio.http.server.connection_limits import AcceptRules
+from mmo_trio.http.server.listener import serve_http
 from mmo_trio.http.streams import ConnectionListener
 from mmo_trio.pages.app import create_pages_app
 from mmo_trio.sandbox.local_ca import ensure_authority
@@ -196,42 +197,57 @@ class Listeners:
         certificates = self.certificates
         tls = None if certificates is None else certificates.context
         sandbox = parts.pages_context.sandbox
-        serve_api = partial(
-            self._serve,
-            handler=parts.api if sandbox is None else sandbox.request_log,
-            limits=limits.listener_limits,
-            metrics=parts.http_metrics,
+        api = self._context(
+            parts.api if sandbox is None else sandbox.request_log,
+            limits.listener_limits,
+            tls=tls,
             descriptors_max=shares.api,
+            metrics=parts.http_metrics,
         )
-        await nursery.start(partial(serve_api, "api", tls=tls))
+        await self._serve(nursery, "api", api)
         if "http2" in self.connection_listeners:
             # Imported here, as few gateways need it.
             from mmo_trio.http.asgi.http2_connection import Http2Connection
 
-            http2_tls = None if certificates is None else certificates.http2_context
-            await nursery.start(
-                partial(serve_api, "http2", tls=http2_tls, open_connection=Http2Connection)
+            # A listener of its own, whose TLS offers nothing but h2.
+            http2 = self._context(
+                api.handler,
+                limits.listener_limits,
+                tls=None if certificates is None else certificates.http2_context,
+                descriptors_max=shares.api,
+                metrics=parts.http_metrics,
+                open_connection=Http2Connection,
             )
+            await self._serve(nursery, "http2", http2)
 
-        await nursery.start(
-            partial(
-                self._serve,
-                "pages",
-                self._host(pages, limits.pages_share),
-                limits=limits.pages_listener_limits,
+        pages_handler = self._host(pages, limits.pages_share)
+        await self._serve(
+            nursery,
+            "pages",
+            self._context(
+                pages_handler,
+                limits.pages_listener_limits,
                 tls=tls,
                 descriptors_max=shares.pages,
-            )
+            ),
         )
-        await nursery.start(
-            partial(
-                self._serve,
-                "console",
-                self._host(console, limits.pages_share / 2 if limits.pages_share < 1 else 1.0),
-                limits=limits.console_listener_limits,
+
+        # Staff get half of what payers do, unless nobody is to be paced.
+        console_share = limits.pages_share / 2 if limits.pages_share < 1 else 1.0
+        console_handler = self._host(console, console_share)
+        await self._serve(
+            nursery,
+            "console",
+            self._context(
+                console_handler,
+                limits.console_listener_limits,
+                tls=None,
                 descriptors_max=shares.console,
-            )
+            ),
         )
+
+    async def _serve(self, nursery: trio.Nursery, name: str, context: ListenerContext) -> None:
+        await nursery.start(serve_http, context, [self.connection_listeners[name]])
 
     def _host(self, app: WebApp, share: float) -> AsgiHost:
         """Return the handler of a listener for people, who share one event loop with the
@@ -240,38 +256,37 @@ class Listeners:
             app, BODY_BYTES_MAX, Pacer(share), TrustedProxies.of(self.settings.listen).client_of
         )
 
-    async def _serve(
+    def _context(
         self,
-        name: str,
         handler: Handler,
-        *,
         limits: ListenerLimits,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None,
         descriptors_max: int,
         metrics: HttpMetrics | None = None,
-        tls: Callable[[], ssl.SSLContext] | None = None,
         open_connection: OpenConnection = ServerConnection,
-        task_status: trio.TaskStatus[None],
-    ) -> None:
+    ) -> ListenerContext:
+        """Return what a listener is told: what differs between listeners, and what all have in
+        common."""
         listen = self.settings.listen
+        is_clear_public = tls is None and bool(listen.proxy_trusted)
         rules = AcceptRules(
             TrustedProxies.of(listen).is_trusted,
-            only_from_proxies=tls is None and bool(listen.proxy_trusted) and not listen.allow_clear,
+            only_from_proxies=is_clear_public and not listen.allow_clear,
             descriptors_max=descriptors_max,
         )
-        await serve_http(
+        return ListenerContext(
             handler,
-            [self.connection_listeners[name]],
-            limits=limits,
-            error_docs_url=self.components.api.merchant_api.settings.error_docs_url,
-            mint_request_id=request_id_generator(),
-            drain=self.shutdown.requested,
-            idle_grace_s=lambda: self.shutdown.idle_grace_s,
-            metrics=metrics,
+            limits,
+            self.components.api.merchant_api.settings.error_docs_url,
+            request_id_generator(),
+            self.shutdown.requested,
+            metrics or HttpMetrics(log_rejections=False),
             tls=tls,
-            accept_rules=rules,
             extra_fields=() if tls is None else _transport_security(self.settings),
+            accept_rules=rules,
+            idle_grace_s=lambda: self.shutdown.idle_grace_s,
             open_connection=open_connection,
-            task_status=task_status,
         )
 
 

@@ -18,9 +18,9 @@ OWNER = KeyOwner(brand("acme"), "1")
 KEY = VerifiedKey(OWNER, MonotonicInstant(1_000), generation=3)
 
 
-def fields() -> Headers:
-    """Return fields that are equal, yet not the same."""
-    return (*[(b"x-api-key", SECRET)],)
+def fields(number: int = 0) -> Headers:
+    """Return fields that are equal for equal numbers, yet not the same."""
+    return (*[(b"x-api-key", SECRET), (b"content-length", b"%d" % number)],)
 
 
 def moment(time: int) -> MonotonicInstant:
@@ -67,12 +67,13 @@ def test_another_address_or_other_fields_are_another_sender(senders: KnownSender
     headers = fields()
     senders.add(headers, CLIENT, KEY)
     assert senders.find(headers, "192.0.2.8", moment(1)) is None
-    assert senders.find(fields(), CLIENT, moment(1)) is None
+    assert senders.find(fields(1), CLIENT, moment(1)) is None
+    assert senders.find(fields(), CLIENT, moment(1)) is OWNER
 
 
 def test_the_first_sender_is_forgotten_where_there_are_too_many(senders: KnownSenders) -> None:
-    first, second = fields(), fields()
-    for headers in (first, second, *(fields() for _ in range(SENDERS_MAX - 1))):
+    first, second, *others = (fields(number) for number in range(SENDERS_MAX + 1))
+    for headers in (first, second, *others):
         senders.add(headers, CLIENT, KEY)
     assert senders.find(first, CLIENT, moment(1)) is None
     assert senders.find(second, CLIENT, moment(1)) is OWNER

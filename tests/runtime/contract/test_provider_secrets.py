@@ -18,6 +18,7 @@ from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.system.ids import request_id_generator
@@ -112,17 +113,14 @@ async def test_no_secret_of_an_account_gets_out_whatever_an_operator_says(
     }
     environment[provider_variable("mpesa_daraja", "hooks_name")] = "kenya"
     async with trio.open_nursery() as nursery:
-        await nursery.start(
-            partial(
-                serve_http,
-                parrot,
-                listeners,
-                limits=ListenerLimits(),
-                error_docs_url="about:blank",
-                mint_request_id=request_id_generator(),
-                drain=trio.Event(),
-            )
+        listener_context = ListenerContext(
+            parrot,
+            ListenerLimits(),
+            error_docs_url="about:blank",
+            mint_request_id=request_id_generator(),
+            drain=trio.Event(),
         )
+        await nursery.start(serve_http, listener_context, listeners)
         brands = BRAND + "".join(a_method(kind) for kind in SECRETS)
         async with serve(brands=brands, environment=environment, api_key=KEY) as running:
             told = []

@@ -11,11 +11,11 @@ from mmo_sansio.http.request_head import (
     KIB,
     LENGTH_DIGITS_MAX,
     HeadLimits,
-    check_head,
     check_partial_head,
+    parse_head,
     to_origin_form,
 )
-from mmo_sansio.values.problems import Problem
+from mmo_sansio.values.problems import Problem, ProblemError
 
 LIMITS = HeadLimits()
 
@@ -23,6 +23,15 @@ LIMITS = HeadLimits()
 def a_head(*lines: bytes, start: bytes = b"GET /x HTTP/1.1", host: bytes = b"Host: h") -> bytes:
     """A head that is good but for what the test says."""
     return b"\r\n".join((start, *((host,) if host else ()), *lines, b"", b""))
+
+
+def check_head(head: bytes, limits: HeadLimits) -> Problem | None:
+    """Why a head is rejected; None for a good one."""
+    try:
+        parse_head(head, limits)
+    except ProblemError as error:
+        return error.problem
+    return None
 
 
 GOOD = [

@@ -19,7 +19,7 @@ from mmo_sansio.http.egress_rules import (
     redirect_url_error,
 )
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
-from mmo_sansio.http.request_head import HeadLimits, check_head, check_partial_head
+from mmo_sansio.http.request_head import HeadLimits, check_partial_head, parse_head
 from mmo_sansio.http.response_reader import ResponseHeadError, ResponseHeadReader
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.mpesa_daraja.wire import parse_json as parse_mpesa_json
@@ -48,7 +48,8 @@ GROWTH_MAX = 3.0
 
 
 def read_request_head(head: bytes) -> None:
-    check_head(head, LIMITS)
+    with suppress(ProblemError):
+        parse_head(head, LIMITS)
 
 
 def read_partial_request_head(head: bytes) -> None:

@@ -13,6 +13,7 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
 from tests.simulation.network.identities import ServerIdentity
@@ -58,14 +59,14 @@ class TwoMachines:
         listener = self.server.listen(HTTPS, identity=identity)
 
         async def run(_: SimulatedProcess) -> None:
-            await serve_http(
+            context = ListenerContext(
                 self,
-                [listener],
-                limits=ListenerLimits(),
+                ListenerLimits(),
                 error_docs_url="https://docs.example",
                 mint_request_id=request_id_generator(),
                 drain=trio.Event(),
             )
+            await serve_http(context, [listener])
 
         self.nursery.start_soon(self.server.run, run)
 

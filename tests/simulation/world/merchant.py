@@ -43,6 +43,7 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
 from tests.simulation.world.files import (
@@ -167,14 +168,14 @@ class WorldMerchant:
 
     async def receive(self, process: SimulatedProcess) -> None:
         """Receive callbacks until cancelled."""
-        await serve_http(
+        context = ListenerContext(
             _Receiver(self),
-            [self.party.listen(RECEIVER_PORT)],
-            limits=ListenerLimits(),
+            ListenerLimits(),
             error_docs_url="about:blank",
             mint_request_id=request_id_generator(),
             drain=trio.Event(),
         )
+        await serve_http(context, [self.party.listen(RECEIVER_PORT)])
 
     async def pay(self, reference: str, method: WorldMethod) -> None:
         """Create a payment under this reference, and go on until the outcome of the creation is

@@ -17,9 +17,8 @@ import ssl
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final, TypeAlias
 
-import h11
 import structlog
 import trio
 from attrs import Factory, field, frozen
@@ -28,13 +27,13 @@ from mmo_sansio.api.outgoing import problem_response
 from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
+from mmo_sansio.http.messages import Headers, HttpResponse
 from mmo_sansio.http.request_head import (
     END_OF_HEAD,
     HeadLimits,
-    check_head,
+    ParsedHead,
     check_partial_head,
-    to_origin_form,
+    parse_head,
 )
 from mmo_sansio.values.problems import (
     BODY_TOO_LARGE,
@@ -72,10 +71,14 @@ def body_too_large(limit: int) -> ProblemError:
     return ProblemError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))
 
 
+# Returns what serves a connection from this client, which is not in the connection table yet.
+OpenConnection: TypeAlias = "Callable[[ListenerContext, TransportStream, str], ServerConnection]"
+
+
 @frozen
 class ListenerContext:
-    """Holds what all connections of one listener share, and answers what every listener rejects
-    itself."""
+    """Holds what one listener is told, and what all its connections share; answers what every
+    listener rejects itself."""
 
     handler: Handler
     limits: ListenerLimits
@@ -83,14 +86,21 @@ class ListenerContext:
     """Base of the `type` URIs of problems, without a slash at its end (P1)."""
     mint_request_id: Callable[[], str]
     """Gives every request its own id: ASCII letters, digits and hyphens."""
-    metrics: HttpMetrics
-    """Counts requests and logs rejections."""
     drain: trio.Event
     """Once it is set, the next response on a connection is its last."""
-    tls: Callable[[], ssl.SSLContext] | None
-    """Gives the context of one connection; None for clear HTTP."""
+    metrics: HttpMetrics = Factory(lambda: HttpMetrics(log_rejections=False))
+    """Counts requests and logs rejections; by default only internal errors are logged."""
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """Gives the context of one connection, so that a renewed certificate needs no restart; None for
+    clear HTTP."""
     extra_fields: Headers = ()
     """Fields that every response has besides its own."""
+    accept_rules: connection_limits.AcceptRules = connection_limits.AcceptRules()
+    idle_grace_s: Callable[[], float] = lambda: 0.0
+    """Asked when the drain begins: idle connections stay open for so many seconds, because a client
+    that sends just then would find its connection closed."""
+    open_connection: OpenConnection = field(default=Factory(lambda: ServerConnection))
+    """Chooses the version of HTTP."""
     clock: trio.abc.Clock = Factory(trio.lowlevel.current_clock)
     """Trio's clock, which `trio.current_time` asks through two more calls."""
     connection_table: connection_limits.ConnectionTable = field(
@@ -507,10 +517,6 @@ HEADS_CACHED: Final = 512
 # Bytes of the largest head that is cached; larger ones are parsed each time.
 CACHED_HEAD_BYTES_MAX: Final = 2048
 
-# Fields that offer another protocol for the connection. The offer is ignored (RFC 9110 section
-# 7.8): clients such as Java's send it with every request in clear text.
-UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
-
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
 
 # The request line of a usual request, whose target is in origin-form and has no fragment: no field
@@ -518,27 +524,12 @@ _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
 _PLAIN_REQUEST: Final = re.compile(rb"(GET|POST|PUT) (/[!-\"$-~]*+) (HTTP/1\.[01])\r\n")
 
 
-@frozen
-class ParsedHead:
-    """A request head and what it says about its connection."""
-
-    head: RequestHead
-    version: bytes
-    """`1.0` or `1.1`."""
-    keep_alive: bool
-    """Whether the client lets the connection live on after the response (RFC 9112 section 9.3)."""
-    expects_continue: bool
-    """Whether the client sends its body only after a 100 response (RFC 9110 section 10.1.1)."""
-    body_length: int | None
-    """Bytes of the body that follows; None for a chunked one, which has its length in itself."""
-
-
 class RequestReader:
     """Parses the bytes of one connection into heads and bodies, without a socket and without
     waiting.
 
     Give it bytes with `receive`, call `next_head`, then `next_body`; None means that more bytes are
-    needed. The raw head is checked first (`mmo_sansio.http.request_head`), then h11 parses it."""
+    needed."""
 
     def __init__(self, limits: HeadLimits) -> None:
         self._limits = limits
@@ -673,52 +664,6 @@ def parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     )
 
 
-def parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
-    """Parse a whole head; raises ProblemError for one that must be rejected."""
-    problem = check_head(head, limits)
-    if problem is not None:
-        raise ProblemError(problem)
-
-    parser = h11.Connection(h11.SERVER)
-    parser.receive_data(head)
-    try:
-        request = cast(h11.Request, parser.next_event())  # A complete head is a request.
-    except h11.RemoteProtocolError as error:
-        # h11 has a doubt that `check_head` does not know.
-        raise ProblemError(MALFORMED.problem("The framing of the request is malformed.")) from error
-
-    # What takes the request further must not accept the offer of another protocol either.
-    fields = dict(request.headers)
-    headers = tuple(request.headers)
-    if not UPGRADE_FIELDS.isdisjoint(fields):
-        headers = tuple((name, value) for name, value in headers if name not in UPGRADE_FIELDS)
-
-    head_as_sent = RequestHead(request.method.decode("ascii"), request.target, headers)
-    parsed_head = to_origin_form(head_as_sent)
-
-    # A minor version above 1 is read as 1.1 (RFC 9110 section 2.5).
-    version = b"1.0" if request.http_version == b"1.0" else b"1.1"
-
-    # RFC 9112 section 6.3: chunks have their length in themselves; without a length there is no
-    # body.
-    body_length = None
-    if b"transfer-encoding" not in fields:
-        body_length = int(fields.get(b"content-length", b"0"))
-
-    # An HTTP/1.0 client knows no 100 (RFC 9110 section 10.1.1), and where no body follows none
-    # waits.
-    asks_first = fields.get(b"expect", b"").lower() == b"100-continue"
-    expects_continue = asks_first and version == b"1.1" and body_length != 0
-
-    return ParsedHead(
-        parsed_head,
-        version,
-        _keeps_alive(parsed_head, version),
-        expects_continue,
-        body_length,
-    )
-
-
 @lru_cache(maxsize=HEADS_CACHED)
 def _parse_fields_cached(
     method: bytes, version: bytes, fields: bytes, limits: HeadLimits
@@ -760,13 +705,3 @@ class _ChunkedRequestBody:
             return None
 
         return bytes(self._body)
-
-
-def _keeps_alive(head: RequestHead, version: bytes) -> bool:
-    # RFC 9112 section 9.3: 1.1 lives on unless it says `close`, 1.0 only if it says `keep-alive`.
-    options = b",".join(head.values(b"connection")).lower()
-    if not options:
-        return version == b"1.1"
-
-    named = {option.strip() for option in options.split(b",")}
-    return b"close" not in named and (version == b"1.1" or b"keep-alive" in named)

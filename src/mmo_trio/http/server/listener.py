@@ -6,23 +6,17 @@ two ways: cancelled, it breaks all connections off; drained, it answers what it 
 from __future__ import annotations
 
 import errno
-import ssl
-from collections.abc import Callable, Sequence
-from ipaddress import ip_address
+from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Final, TypeAlias
+from typing import Final
 
 import structlog
 import trio
 from attrs import field, frozen
 
-from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.http.messages import Headers
 from mmo_sansio.values.problems import UNAVAILABLE, Problem
-from mmo_trio.http.handler import Handler
-from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
-from mmo_trio.http.server.connection import ListenerContext, ServerConnection
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.streams import (
     ConnectionListener,
     TransportStream,
@@ -59,89 +53,32 @@ WAITED_TOO_LONG: Final = UNAVAILABLE.problem(
     "The connection has waited too long to be accepted; send the request again."
 )
 
-# Returns what serves a connection from this client, which is not in the connection table yet.
-OpenConnection: TypeAlias = Callable[[ListenerContext, TransportStream, str], ServerConnection]
-
-
-@frozen
-class AcceptRules:
-    """Says whose connections a listener takes, and while how many descriptors are open."""
-
-    is_proxy: Callable[[str], bool] = lambda _: False
-    """Tells whether an address is that of a trusted proxy, whose connections are limited only in
-    all."""
-    only_from_proxies: bool = False
-    """Whether only this machine and trusted proxies may connect: over clear HTTP nobody else can
-    keep a secret."""
-    descriptors_max: int | None = None
-    """The number of open descriptors from which no connection is accepted; None where only the
-    system limits them."""
-
-    def permits_client(self, client: str) -> bool:
-        """Return whether a client with this address may connect; the empty one is that of a Unix
-        socket."""
-        if not self.only_from_proxies or not client or self.is_proxy(client):
-            return True
-        return ip_address(client).is_loopback
-
-    def has_descriptor(self, descriptor: int) -> bool:
-        """Return whether a connection with this descriptor leaves enough for others.
-
-        The system gives out the lowest free number, so all lower ones are in use."""
-        return self.descriptors_max is None or descriptor < self.descriptors_max
-
 
 async def serve_http(
-    handler: Handler,
+    context: ListenerContext,
     listeners: Sequence[ConnectionListener],
     *,
-    limits: ListenerLimits,
-    error_docs_url: str,
-    mint_request_id: Callable[[], str],
-    drain: trio.Event,
-    idle_grace_s: Callable[[], float] = lambda: 0.0,
-    tls: Callable[[], ssl.SSLContext] | None = None,
-    accept_rules: AcceptRules | None = None,
-    extra_fields: Headers = (),
-    metrics: HttpMetrics | None = None,
-    open_connection: OpenConnection = ServerConnection,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until `drain` is set and the requests in flight are answered, or
+    """Serve until the context's `drain` is set and the requests in flight are answered, or
     `limits.drain_timeout_s` is over.
 
     Owns the listeners: they are closed when accepting ends, so that another process with the same
-    sockets gets all new connections. `tls` is called at every connection, so a renewed certificate
-    needs no restart; None serves in the clear. `mint_request_id` gives each request its id.
-    `idle_grace_s` is called when the drain begins: idle connections stay open for so long, because
-    a client that sends just then would find its connection closed. Their next response is their
-    last in any case. `extra_fields` are in every response. `metrics` counts requests and logs
-    rejections; with None only internal errors are logged. `open_connection` chooses the version of
-    HTTP."""
-    context = ListenerContext(
-        handler,
-        limits,
-        error_docs_url,
-        mint_request_id,
-        metrics or HttpMetrics(log_rejections=False),
-        drain,
-        tls,
-        extra_fields,
-    )
+    sockets gets all new connections."""
     async with trio.open_nursery() as timing:
         timing.start_soon(context.deadline_timer.run)
         async with trio.open_nursery() as serving:
-            acceptor = _Acceptor(context, open_connection, serving, accept_rules or AcceptRules())
+            acceptor = _Acceptor(context, serving)
             async with trio.open_nursery() as accepting:
                 for listener in listeners:
                     accepting.start_soon(acceptor.accept_from, listener)
                 task_status.started()
-                await drain.wait()
+                await context.drain.wait()
                 accepting.cancel_scope.cancel()
 
             now = trio.current_time()
-            context.connection_table.close_idle_at(now + idle_grace_s())
-            serving.cancel_scope.deadline = now + limits.drain_timeout_s
+            context.connection_table.close_idle_at(now + context.idle_grace_s())
+            serving.cancel_scope.deadline = now + context.limits.drain_timeout_s
 
         timing.cancel_scope.cancel()
 
@@ -149,9 +86,7 @@ async def serve_http(
 @frozen
 class _Acceptor:
     listener_context: ListenerContext
-    open_connection: OpenConnection
     connection_nursery: trio.Nursery
-    rules: AcceptRules
     rejections: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(REJECTIONS_MAX))
     pause_log: LogRateLimit = field(factory=lambda: LogRateLimit(PAUSE_LINES_PER_SECOND, 1))
     foreign_client_log: LogRateLimit = field(
@@ -180,7 +115,7 @@ class _Acceptor:
             for stream in chain(
                 [transport], islice(accept_waiting(listener), ACCEPTED_AT_ONCE_MAX)
             ):
-                if self.rules.has_descriptor(stream.descriptor):
+                if self.listener_context.accept_rules.has_descriptor(stream.descriptor):
                     self._accept(stream)
                 else:
                     stream.close()
@@ -195,20 +130,21 @@ class _Acceptor:
 
     def _accept(self, transport: TransportStream) -> None:
         client = transport.peer_address()
-        table = self.listener_context.connection_table
+        listener = self.listener_context
+        table, rules = listener.connection_table, listener.accept_rules
         if client is None:
             transport.close()
-        elif not self.rules.permits_client(client):
+        elif not rules.permits_client(client):
             self._log_foreign_client()
             transport.close()
         elif self._has_waited_too_long(transport):
             self._reject(WAITED_TOO_LONG, transport, client)
-        elif not (table.has_share_left(client) or self.rules.is_proxy(client)) or (
+        elif not (table.has_share_left(client) or rules.is_proxy(client)) or (
             table.is_full and not table.make_room()
         ):
             self._reject(TOO_MANY_CONNECTIONS, transport, client)
         else:
-            connection = self.open_connection(self.listener_context, transport, client)
+            connection = listener.open_connection(listener, transport, client)
             table.add(connection)
             self.connection_nursery.start_soon(connection.run)
 

@@ -20,6 +20,7 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import RequestHead
 from mmo_trio.http.asgi.host import PLACES, AsgiHost
 from mmo_trio.http.handler import RequestContext
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.server.listener import serve_http
 from tests.support.http_listener import (
     ERROR_DOCS,
@@ -112,15 +113,14 @@ async def hosting(
     ids = (f"request-{number}" for number in itertools.count())
 
     async def serve(task_status: trio.TaskStatus[None]) -> None:
-        await serve_http(
+        context = ListenerContext(
             AsgiHost(app, 1024, **further),
-            sockets,
-            limits=limits,
+            limits,
             error_docs_url=ERROR_DOCS,
             mint_request_id=ids.__next__,
             drain=here.drain,
-            task_status=task_status,
         )
+        await serve_http(context, sockets, task_status=task_status)
         here.ended.set()
 
     with trio.fail_after(PATIENCE_S):

@@ -13,7 +13,6 @@ import textwrap
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_trio.http.server.connection import ServerConnection
-from mmo_trio.http.server.listener import REJECTIONS_MAX, AcceptRules, serve_http
+from mmo_trio.http.server.connection import ListenerContext, ServerConnection
+from mmo_trio.http.server.connection_limits import AcceptRules
+from mmo_trio.http.server.listener import REJECTIONS_MAX, serve_http
 from tests.support.http_listener import (
     ERROR_DOCS,
     Client,
@@ -453,17 +453,15 @@ async def test_a_listener_leaves_descriptors_to_what_is_more_important() -> None
         reserved = open_descriptors() + 20
         rules = AcceptRules(descriptors_max=reserved)
         async with trio.open_nursery() as nursery:
-            serve = partial(
-                serve_http,
+            context = ListenerContext(
                 service,
-                [listener],
-                limits=PATIENT,
+                PATIENT,
                 error_docs_url=ERROR_DOCS,
                 mint_request_id=lambda: "request-1",
                 drain=trio.Event(),
                 accept_rules=rules,
             )
-            await nursery.start(serve)
+            await nursery.start(serve_http, context, [listener])
             with capture_logs() as lines:
                 while others.enter_context(socket.socket()).fileno() < reserved:
                     # Numbers below may have become free: what other tests left is closed at some

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import h11
 import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mmo_sansio.http.messages import RequestHead
-from mmo_sansio.http.request_head import HeadLimits
+from mmo_sansio.http.request_head import UPGRADE_FIELDS, HeadLimits, parse_head
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.http.server.connection import CHUNKS_MAX, RequestReader
 
@@ -192,3 +193,47 @@ def test_a_body_in_too_many_chunks_is_refused() -> None:
     inbox.receive(b"1\r\nx\r\n")
     with pytest.raises(ProblemError, match="too many chunks"):
         inbox.next_body(limit=10**6)
+
+
+FIELD_LINES = [
+    b"A: b",
+    b"x-EMPTY:",
+    b"X-Blanks: \t a  b \t",
+    b"X-Latin:\xe9",
+    b"Content-Length: 3",
+    b"Transfer-Encoding: Chunked ",
+    b"Connection: close",
+    b"Expect: 100-continue",
+    b"Upgrade: h2c",
+]
+
+
+@pytest.mark.spec("G3", "P4")
+@given(
+    st.sampled_from([b"GET /x?y HTTP/1.1", b"POST /x HTTP/1.0", b"OPTIONS * HTTP/1.9"]),
+    st.lists(st.sampled_from(FIELD_LINES), max_size=4),
+    st.integers(0, 120),
+    st.binary(max_size=2),
+)
+def test_h11_reads_each_accepted_head_alike(
+    start: bytes, lines: list[bytes], place: int, inserted: bytes
+) -> None:
+    whole = b"\r\n".join([start, b"Host: h", *lines, b"", b""])
+    head = whole[:place] + inserted + whole[place:]
+    try:
+        parsed = parse_head(head, HeadLimits())
+    except ProblemError:
+        return
+
+    parser = h11.Connection(h11.SERVER)
+    parser.receive_data(head)
+    request = parser.next_event()
+    assert isinstance(request, h11.Request)
+    fields = [field for field in request.headers if field[0] not in UPGRADE_FIELDS]
+    read_here = [
+        (name, value.lower() if name == b"transfer-encoding" else value)
+        for name, value in parsed.head.headers
+    ]
+    assert parsed.head.method.encode() == request.method
+    assert parsed.head.target == request.target
+    assert read_here == fields
