@@ -132,6 +132,7 @@ class PendingInput(ParkingSpot[Reply]):
     def asked_at(self) -> MonotonicInstant:
         """When its request was read, as time since the machine started; when the engine got it
         where there is none."""
+        # Staff's acts, reports and wakes have no client who could give up.
         if self.sender is None:
             return self.received_at
         return self.sender.asked_at
@@ -139,6 +140,8 @@ class PendingInput(ParkingSpot[Reply]):
     async def reply(self) -> Reply:
         """Return the reply once what the input changed is durable; one task may call this, once.
         Raises what `Engine.submit` does."""
+        # The batch may have ended before its caller got here: `enqueue` hands out inputs to wait
+        # for later.
         if self._outcome is not None:
             return self._outcome.unwrap()
         return await self.park()
@@ -156,9 +159,23 @@ def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
     keys: frozenset[Hashable] = reads.transactions.union(
         reads.references, reads.deposits, reads.claims
     )
+    # Two outcomes of one merchant in two concurrent batches could store the earlier breaker last.
     if isinstance(input_, CallbackConcluded) and input_.breaker is not None:
         return keys | _BREAKERS_KEY
     return keys
+
+
+def next_batch_begins(waiting: int, awaited: int, active: int, active_per_waiting: int) -> bool:
+    """Return whether a further batch begins now, by how many inputs wait in the queue, how many
+    callers are still awaited, and how many inputs are in batches that are not yet durable.
+
+    - Nothing waits: no batch begins.
+    - Fewer wait than are awaited: their callers have just got their replies, and a batch that left
+      them out would make each of them wait for a whole commit more.
+    - Enough wait for those that are active: a batch begins. With no active ones, one is enough."""
+    if waiting == 0 or waiting < awaited:
+        return False
+    return waiting * active_per_waiting >= active
 
 
 @define(eq=False)
@@ -188,6 +205,8 @@ class InputQueue:
     def take_batch(self, limit: int) -> Sequence[PendingInput]:
         """Take the first inputs that share no key with an active or an earlier waiting one, at most
         so many; they are active from now on."""
+        # Nothing is being made durable, so nothing can clash, and within a batch inputs keep their
+        # order: the usual case needs no look at any key.
         if not self._active_keys:
             taken = [self._queued.popleft() for _ in range(min(limit, len(self._queued)))]
         else:
@@ -198,6 +217,8 @@ class InputQueue:
     def _take_concurrent(self, limit: int) -> list[PendingInput]:
         taken: list[PendingInput] = []
         passed: list[PendingInput] = []
+        # Keys that are taken: those of active batches, and of whatever is passed over here, so that
+        # an input never overtakes an earlier one of the same payment.
         closed = set(self._active_keys)
         while self._queued and len(taken) < limit and len(taken) + len(passed) < SCAN_MAX:
             each = self._queued.popleft()
@@ -207,6 +228,7 @@ class InputQueue:
                 passed.append(each)
                 closed |= each.keys
 
+        # What was passed over goes back to the front in its old order.
         self._queued.extendleft(reversed(passed))
         return taken
 
@@ -236,6 +258,8 @@ class Outbox:
     _unreceived: list[WorkItem] = Factory(list)
 
     def __attrs_post_init__(self) -> None:
+        # The engine is made before the workers, which submit to it: until they subscribe, work is
+        # kept.
         self.put = self._unreceived.append
 
     def subscribe(self, receive: Callable[[WorkItem], None]) -> None:
@@ -318,15 +342,21 @@ class Engine:
         Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that,
         DecisionFailed for an error in this program. A caller's cancellation doesn't stop its input;
         one whose input is being made durable may go on only then."""
+        # 1. Nobody waits for these, so they may share the commit of others.
         if isinstance(input_, UNHURRIED):
             return await self._add_patient(input_).reply()
 
+        # 2. All others join the queue at once.
         call = self._add(input_, sender)
+
+        # A caller who is alone decides the batch itself: to wake a task of the engine for it, and
+        # that one the caller, would cost two more turns of Trio's loop.
         if self._idle and self._expected_inputs <= 1 and self._can_start_batch():
             await self._decide_as_caller()
         else:
             self._start_batch_if_possible()
 
+        # 3. The reply comes when what it says is durable, never before.
         return await call.reply()
 
     def enqueue(self, input_: Input) -> PendingInput:
@@ -350,6 +380,7 @@ class Engine:
 
     def _add(self, input_: Input, sender: Sender | None = None) -> PendingInput:
         call = self._admit(input_, sender)
+        # What waits for others goes first, or a later input of the same payment would overtake it.
         if self._patient:
             self._queue_patient()
         self._queue.add(call)
@@ -357,9 +388,13 @@ class Engine:
 
     def _admit(self, input_: Input, sender: Sender | None = None) -> PendingInput:
         now = self.clock.since_boot()
+        # A bound on memory and on waiting: who is turned away here knows that nothing was stored,
+        # and may come again (P5).
         if len(self._queue) + len(self._patient) >= self.queue_max:
             self.statistics.rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
+        # Only creations are shed. A result or a callback's outcome is about money that moves
+        # already.
         if isinstance(input_, CreatePayment) and self._is_late(now):
             self.statistics.rejected += 1
             raise StoreUnavailable(_TOO_LATE)
@@ -383,7 +418,10 @@ class Engine:
         """Decide batches until cancelled; then raise StoreUnavailable in the callers that still
         wait."""
         try:
+            # The engine's own context: work that a batch starts belongs to this process's logs and
+            # clocks.
             self._context = copy_context()
+            # Before the first input: all that is stored is dated by this clock.
             await begin_clock(self.clock, self.store)
             task_status.started()
             async with trio.open_nursery() as nursery:
@@ -422,8 +460,8 @@ class Engine:
                     calls = self._next_batch()
 
     async def _decide_as_caller(self) -> None:
-        """Decide the next batch in the task of a caller who is alone: to wake a task of the engine
-        for it, and that one the caller, would cost two more turns of Trio's loop."""
+        """Decide the next batch in the caller's task, in the place of an idle one of the engine."""
+        # Out of the list meanwhile, so that no more batches run at once than the store allows.
         spot = self._idle.pop()
         try:
             with trio.CancelScope(shield=True):
@@ -439,6 +477,7 @@ class Engine:
         await self._commit_batch(calls)
         self._queue.finish(calls)
         self._active_inputs -= len(calls)
+        # As many may come again at once: those just answered, and those who wait already.
         self._expected_inputs = min(len(calls) + len(self._queue), self.batch_max, COALESCED_MAX)
 
     async def _coalesce_inputs(self) -> None:
@@ -450,6 +489,7 @@ class Engine:
 
         self._awaited_inputs = self._expected_inputs
         try:
+            # Each arrival gives the others a further pause; one pause without any ends the waiting.
             while 0 < (waiting := len(self._queue)) < self._awaited_inputs:
                 with trio.move_on_after(self.coalescing_pause_s):
                     await self._wait_for_batch()
@@ -463,10 +503,9 @@ class Engine:
             self._idle.pop().unpark(outcome.Value(None))
 
     def _can_start_batch(self) -> bool:
-        waiting = len(self._queue)
-        if waiting < max(1, self._awaited_inputs):
-            return False
-        return waiting * self.active_per_waiting >= self._active_inputs
+        return next_batch_begins(
+            len(self._queue), self._awaited_inputs, self._active_inputs, self.active_per_waiting
+        )
 
     def _next_batch(self) -> Sequence[PendingInput]:
         if self._can_start_batch():
@@ -484,6 +523,7 @@ class Engine:
         began = trio.current_time()
         try:
             await self.store.transact(needed, batch.decide)
+        # 1. The store did not take it, or cannot say: every caller is told which of the two.
         except STORE_ERRORS as error:
             self.statistics.failed_batches += 1
             self.statistics.last_failure_at = trio.current_time()
@@ -491,10 +531,12 @@ class Engine:
             failure = OutcomeUnknown if isinstance(error, OutcomeUnknown) else StoreUnavailable
             for call in pending_inputs:
                 call.complete(outcome.Error(failure(str(error))))
+            # Those behind have waited as long as this batch: the store would let them wait again.
             if trio.current_time() - began >= HANGS_AFTER_S:
                 for call in self._queue.take_older(batch.begun_at):
                     call.complete(outcome.Error(StoreUnavailable(_WAITED_IN_VAIN)))
         except Exception as error:
+            # 2. An error of this program: the input that causes it must not fail its neighbours.
             if len(pending_inputs) > 1:
                 for call in pending_inputs:
                     await self._commit_batch([call])
@@ -505,9 +547,9 @@ class Engine:
         else:
             now = trio.current_time()
             self.statistics.batches += 1
-            if (
-                batch.has_changes()
-            ):  # What stores nothing does not show that the store can be written to.
+
+            # What stores nothing does not show that the store can be written to.
+            if batch.has_changes():
                 self.statistics.last_commit_at = now
 
             self.statistics.commit_durations.observe(now - began)
@@ -543,6 +585,7 @@ class Batch:
         have paid otherwise."""
         since_boot = self.clock.since_boot()
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
+        # The store may call this twice, when it has to begin its transaction again.
         self.results = []
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
             reason = self._why_unwanted(call, since_boot)
@@ -557,12 +600,16 @@ class Batch:
         """Return why nothing is created for this input; None where it is to be decided."""
         if not isinstance(call.input, CreatePayment):
             return None
+        # From here on, in the order of how certain it is that the client has given up. He may pay
+        # again elsewhere, so a payment that is created now could be paid twice.
         if call.asked_at < self.clock.requests_count_since():
             return _MAY_HAVE_WAITED
         if call.asked_at < earlier(since_boot, CREATION_AGE_MAX):
             return _TOO_OLD
         if call.sender is None or call.asked_at >= earlier(since_boot, CLIENT_PATIENCE):
             return None
+        # The socket is looked at only for requests that are late: a system call for each would cost
+        # more.
         if call.sender.has_left():
             return _GIVEN_UP
 
@@ -584,6 +631,7 @@ class Batch:
                 logger.error("decide_failed", input=kind, fault=describe_fault(result))
                 call.complete(outcome.Error(DecisionFailed("the decision failed")))
 
+        # Replies first, as clients wait for them; what follows has workers of its own.
         for result in self.results:
             if isinstance(result, Decision) and result.intents:
                 subject = _transaction_of(result)
@@ -611,6 +659,7 @@ def _transaction_of(decision: Decision) -> Transaction:
                 return now
             case _:
                 pass
+    # Intents without a change, such as a repeated request for a code.
     assert isinstance(decision.reply, Applied), "a decision with intents is about a transaction"
     return decision.reply.transaction
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 import trio
 from attrs import Factory, define
 from trio.testing import MockClock
@@ -14,13 +15,38 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import a_create_payment, numbered_reference
-from mmo_trio.engine.engine import COALESCED_MAX, Engine, Outbox
+from mmo_trio.engine.engine import COALESCED_MAX, Engine, Outbox, next_batch_begins
 from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from tests.support.sqlite_store import StoreFile
 
 PAUSE_S = 0.0003
+
+
+@pytest.mark.parametrize(
+    ("waiting", "awaited", "active", "begins"),
+    [
+        # Nothing waits.
+        (0, 0, 0, False),
+        (0, 4, 0, False),
+        # Callers who have just got their replies are awaited.
+        (1, 0, 0, True),
+        (3, 4, 0, False),
+        (4, 4, 0, True),
+        (5, 4, 0, True),
+        # Others are being made durable: half as many have to wait.
+        (1, 0, 2, True),
+        (1, 0, 3, False),
+        (64, 0, 128, True),
+        (64, 0, 129, False),
+        # Both at once.
+        (4, 4, 9, False),
+        (3, 4, 2, False),
+    ],
+)
+def test_when_the_next_batch_begins(waiting: int, awaited: int, active: int, begins: bool) -> None:
+    assert next_batch_begins(waiting, awaited, active, active_per_waiting=2) is begins
 
 
 @define

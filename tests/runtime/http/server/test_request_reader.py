@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 
 import h11
@@ -247,7 +248,5 @@ def test_h11_reads_each_accepted_head_alike(
     start: bytes, lines: list[bytes], place: int, inserted: bytes
 ) -> None:
     whole = b"\r\n".join([start, b"Host: h", *lines, b"", b""])
-    try:
+    with suppress(ProblemError):  # Nobody reads what is rejected.
         assert h11_reads_alike(whole[:place] + inserted + whole[place:])
-    except ProblemError:
-        pass  # It is rejected, so nobody reads it.
