@@ -92,9 +92,11 @@ def decode_cursor(
         raise CursorError("not of a known form")
 
     tag, payload = packed[1 : 1 + _TAG_BYTES], packed[1 + _TAG_BYTES :]
+    # Every key is tried, and none is left out early, so the time tells nothing.
     if not sum(compare_digest(tag, _tag(payload, of, brand, key)) for key in keys):
         raise CursorError("not signed by this gateway for this brand")
 
+    # Only now parsed: the signature says that we wrote it.
     filters, direction, created_at, gateway_reference = json.loads(payload)
     return Cursor(filters, Direction(direction), Position(created_at, gateway_reference))
 
@@ -104,5 +106,6 @@ def _to_base64url(packed: bytes) -> str:
 
 
 def _tag(payload: bytes, of: PagedList, brand: str, key: bytes) -> bytes:
+    # The zero byte separates the two, as no brand's name holds one.
     brands_key = hmac_digest(key, f"{of.value} cursor 1\0{brand}".encode(), sha256)
     return hmac_digest(brands_key, payload, sha256)

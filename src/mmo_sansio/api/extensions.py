@@ -56,6 +56,7 @@ def methods_response(
 
 
 def _method_object(method: Method, find_state: FindState, find_decimals: FindDecimals) -> str:
+    # Sorted, so that the same configuration gives the same bytes.
     limits = [
         _limits_object(currency, bounds, find_decimals(method, currency))
         for currency, bounds in sorted(method.limits.items())
@@ -100,6 +101,7 @@ def reversed_payment_object(reversed: ReversedPayment) -> bytes:
     """Return the JSON object of a payment with its reversals. What staff wrote about them, and who
     they are, is not in it."""
     order, progress = reversed.payment.order, reversed.payment.progress
+    # What was moved after the payment had failed: the payment itself shows nothing of it.
     late = next((reversal.reported for reversal in reversed.reversals if reversal.reported), None)
     changed_at = max(reversal.changed_at for reversal in reversed.reversals)
     return (
@@ -121,6 +123,7 @@ def reversed_payment_object(reversed: ReversedPayment) -> bytes:
 def payee_response(method: Method, msisdn: str, report: PayeeReport) -> HttpResponse:
     """Return what is known of the account behind a number; what is not known is null. It is for the
     merchant alone, so nothing on the way may keep it."""
+    # Every member is there, whatever is known: clients need not ask which ones are.
     told: dict[str, object] = dict.fromkeys(
         ("name", "isMasked", "isBarred", "matches", "operator", "isServed")
     )
@@ -161,6 +164,7 @@ def _reversal_objects(reversals: Sequence[Reversal]) -> Iterator[str]:
 
 def status_of(reversal: Reversal) -> Status:
     """Return what a merchant sees of the state of a reversal."""
+    # Money first: what has moved has succeeded, whatever is still open about it.
     if reversal.state.has_moved:
         return Status.SUCCESS
     if reversal.state.has_ended:

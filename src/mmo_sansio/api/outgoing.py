@@ -79,8 +79,10 @@ def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Pro
 
 
 def _creation_body(order: Order, hpp_url: str) -> str:
+    # Only deposits have none, and nobody creates them.
     assert order.merchant_reference is not None
     assert order.reconciliation_reference is not None
+    # A web pay-in has two members more (C6).
     page = ""
     if order.page is not None:
         page_url = _json_string(f"{hpp_url}/pay/{order.page.token}")
@@ -107,6 +109,7 @@ def page_response(
 ) -> HttpResponse:
     """Return a page of objects, such as transaction objects byte for byte as everywhere (T4), with
     the cursors of its neighbours (R6)."""
+    # A cursor is made only where there is a neighbour: null ends the client's loop (R6).
     before = records.first if records.has_previous else None
     after = records.last if records.has_next else None
     cursors = [

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 # Bytes of the line before a chunk: its size and its extensions.
+# Programs send a size and nothing else; this leaves room for extensions.
 SIZE_LINE_BYTES_MAX: Final = 256
 
 # Bytes of the trailer section, where there may be one.
@@ -55,10 +56,12 @@ class ChunkedBody:
     def receive(self, data: bytes) -> Iterator[bytes]:
         """Yield the pieces of the body in these bytes; take all of them before the next call.
         Raises ChunkedBodyError where the bytes cannot belong to a body any more."""
+        # 1. Chunks, until the last one: its size is 0.
         received, at = self._unread + data, 0
         while not self._has_last_chunk:
             if self._chunk_remaining == 0:
                 line = (_NEXT_LINE if self.chunk_count else _FIRST_LINE).match(received, at)
+                # The line is not whole yet, or it never will be.
                 if line is None or line.end() - at > SIZE_LINE_BYTES_MAX:
                     self._check_start_of_line(received[at : at + SIZE_LINE_BYTES_MAX + 1])
                     break
@@ -68,6 +71,7 @@ class ChunkedBody:
                     self._has_last_chunk = True
                     break
 
+                # Only now is a line end expected before the next size.
                 self.chunk_count += 1
 
             piece = received[at : at + self._chunk_remaining]
@@ -78,6 +82,7 @@ class ChunkedBody:
             at += len(piece)
             yield piece
 
+        # 2. What follows the last chunk. Outside the loop, as it may come in pieces, too.
         self._unread = received[at:]
         if self._has_last_chunk and not self.is_complete:
             self._read_end()
@@ -91,6 +96,7 @@ class ChunkedBody:
             )
 
     def _read_end(self) -> None:
+        # The usual case: no trailers.
         if self._unread.startswith(_EMPTY_LINE):
             end = len(_EMPTY_LINE)
         elif _EMPTY_LINE.startswith(self._unread):
@@ -98,6 +104,7 @@ class ChunkedBody:
         elif not self._has_trailers:
             raise ChunkedBodyError("An empty line must follow the last chunk.")
         else:
+            # Not found gives 3, which is less than the shortest end.
             end = self._unread.find(b"\r\n\r\n") + 4
             if end < 4 or end > TRAILER_BYTES_MAX:
                 if len(self._unread) > TRAILER_BYTES_MAX:

@@ -90,14 +90,18 @@ def delivery_url_error(
 
     Results are cached, as a merchant's requests name the same URL again and again."""
     try:
+        # 1. Whether it is a URL at all.
         target = parse_url(url)
     except UrlError as error:
         return str(error)
 
+    # 2. The scheme.
     if target.scheme != "https":
         return "The URL must begin with https://, as callbacks only travel encrypted."
 
     if target.address is not None:
+        # 3. Where it leads. A name is looked up, and its addresses judged, when a connection is
+        # made.
         fault = address_error(target.address, allow_private=rules.allow_private)
     else:
         fault = _special_name_error(target.host, allow_private=rules.allow_private)
@@ -105,10 +109,12 @@ def delivery_url_error(
     if fault is not None:
         return fault
 
+    # 4. Not to this gateway itself, or a callback would loop back.
     spellings = {target.bracketed_host, f"{target.bracketed_host}:{target.port}"}
     if spellings & rules.own_hosts or target.host == brand_host:
         return "The URL leads to this gateway itself: give a URL of your own service."
 
+    # 5. The port, last: it depends on the operator of this gateway, not on the URL.
     if rules.allowed_ports and target.port not in rules.allowed_ports:
         ports = ", ".join(str(port) for port in sorted(rules.allowed_ports))
         return f"Port {target.port} can't be reached: use one of {ports}."
@@ -124,6 +130,7 @@ def result_host_error(url: str, result_hosts: Collection[str]) -> str | None:
         return None
 
     host = parse_url(url).host
+    # `*.shop.example` covers each name below shop.example, at any depth, and not itself.
     parents = (f"*{host[at:]}" for at, character in enumerate(host) if character == ".")
     if host in result_hosts or any(parent in result_hosts for parent in parents):
         return None
@@ -138,6 +145,7 @@ def parse_result_host(text: str) -> str:
     """Return a host of `Brand.result_hosts` as it is stored. Raises UrlError."""
     wildcard, name = ("*.", text[2:]) if text.startswith("*.") else ("", text)
     target = parse_url(f"https://{name}/")
+    # The parser drops a default port and adds a slash, so what was written is looked at, too.
     if (target.path_and_query, target.port) != ("/", DEFAULT_PORTS["https"]) or name.endswith(
         ("/", ":443")
     ):
@@ -153,6 +161,7 @@ def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | Non
 
     It must be absolute, with at most 2048 characters, http, https or one of the `extra_schemes` of
     the brand. A fragment is allowed, and so is any host, as the gateway does not connect to it."""
+    # A brand cannot allow a scheme that runs code, whatever its configuration says.
     further = {extra_scheme.lower() for extra_scheme in extra_schemes} - FORBIDDEN_REDIRECT_SCHEMES
     try:
         scheme, rest = _split_scheme(url)
@@ -169,6 +178,7 @@ def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | Non
         allowed = ", ".join(("https", "http", *sorted(further)))
         return f"A redirect URL can't have the scheme {scheme}: use one of {allowed}."
 
+    # An app's own scheme has no grammar to check, but `shop://` leads nowhere.
     if not rest.strip("/"):
         return f"Nothing follows the scheme: give a whole URL, such as {scheme}://done."
 
@@ -187,6 +197,7 @@ def parse_url(url: str) -> UrlTarget:
     The URL has no user info and no fragment, as neither is ever sent. Hosts may be U-labels or
     A-labels (IDNA), with one final dot, or addresses in any spelling the C library knows; non-ASCII
     characters after the host are percent-encoded."""
+    # Nothing to encode or refuse behind the host, so the origin's cached parts serve.
     plain = _PLAIN_URL.fullmatch(url)
     if plain is None or len(url) > URL_LENGTH_MAX:
         return parse_any_url(url)
@@ -222,6 +233,7 @@ def _split_scheme(url: str) -> tuple[str, str]:
     if not url:
         raise UrlError("The URL is empty: give an absolute one.")
 
+    # Every character before any structure: what is invisible hides where a URL leads.
     for character in url:
         if unicodedata.category(character) in _INVISIBLE_CATEGORIES:
             raise UrlError(
@@ -249,6 +261,7 @@ def _split_hierarchy(scheme: str, rest: str) -> UrlTarget:
     if not rest.startswith("//"):
         raise UrlError(f"The URL has no host: write two slashes and a host after {scheme}:.")
 
+    # The authority ends at the first slash or question mark (RFC 3986 section 3.2).
     end = min(at for at in (rest.find("/", 2), rest.find("?", 2), len(rest)) if at >= 0)
     authority, path_and_query = rest[2:end], rest[end:]
     if "@" in authority:
@@ -263,6 +276,7 @@ def _split_hierarchy(scheme: str, rest: str) -> UrlTarget:
     if not path_and_query.startswith("/"):
         path_and_query = "/" + path_and_query
 
+    # `0177.0.0.1` is no name: it is judged as the address that the C library would reach.
     address = _parse_address(host)
     if address is not None:
         return UrlTarget(scheme, str(address), port, _to_ascii(path_and_query), address)
@@ -276,6 +290,7 @@ _PORT = re.compile(r"[0-9]{1,5}")
 def _split_port(authority: str, *, default: int) -> tuple[str, int]:
     """Return the host, an IPv6 one in its brackets and any other in lower-case ASCII, and the
     port."""
+    # An IPv6 address has colons of its own, so its brackets are looked for first.
     host, bracket, after = authority.rpartition("]")
     if bracket:
         host, colon, port = host + bracket, after[:1], after[1:]
@@ -355,6 +370,7 @@ _PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
 def _special_name_error(host: str, *, allow_private: bool) -> str | None:
     """Return why a name cannot be public: it has no dot, or is reserved (RFC 6761, 6762, 8375;
     ICANN's .internal)."""
+    # RFC 6761 section 6.3: these lead to this machine, by whatever resolver.
     if allow_private and (host == "localhost" or host.endswith(".localhost")):
         return None
     if "." in host and not host.endswith(_PRIVATE_SUFFIXES):

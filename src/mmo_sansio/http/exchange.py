@@ -11,6 +11,7 @@ from mmo_sansio.http.messages import Headers
 from mmo_sansio.http.response_reader import FinalResponseHead
 
 # Seconds for a whole delivery: name look-up, connection, TLS, request, response head (K2).
+# The specification's own number.
 DELIVERY_TIMEOUT_S = 15.0
 
 # Bytes of a response's body that are read (K4).
@@ -111,6 +112,7 @@ def to_attempt(result: ExchangeResult, *, url: str) -> DeliveryAttempt:
     """Return the record of a delivery to this URL: any 2xx in time is delivered, all else failed
     (K2)."""
     match result:
+        # A body that breaks off changes nothing: the merchant has answered.
         case ResponseReceived(status=status, duration_ms=duration_ms, body=body):
             delivered = 200 <= status <= 299
             outcome = DeliveryOutcome.DELIVERED if delivered else DeliveryOutcome.NON_2XX

@@ -61,6 +61,8 @@ class Frame:
     """The stream that it belongs to; 0 for the connection."""
 
     def __attrs_post_init__(self) -> None:
+        # Length 3, type 1, flags 1, stream 4 bytes (section 4.1); the stream's highest bit is
+        # reserved.
         stream_id = int.from_bytes(self.data[5:FRAME_HEAD_BYTES], "big") & 0x7FFF_FFFF
         object.__setattr__(self, "kind", self.data[3])
         object.__setattr__(self, "flags", self.data[4])
@@ -77,6 +79,7 @@ class Frame:
     def body_bytes(self) -> int:
         """The bytes of a request's body in a DATA frame, without padding."""
         size_bytes = len(self.data) - FRAME_HEAD_BYTES
+        # The first byte of the payload says how long the padding is (section 6.1).
         if self.flags & PADDED and size_bytes:
             size_bytes -= 1 + self.data[FRAME_HEAD_BYTES]
         return max(0, size_bytes)
@@ -110,6 +113,7 @@ class FrameReader:
         if len(self._received) < FRAME_HEAD_BYTES:
             return None
 
+        # Judged by the head alone: nothing of a frame that is too large is kept.
         payload_bytes = int.from_bytes(self._received[:3], "big")
         if payload_bytes > PAYLOAD_BYTES_MAX:
             raise FrameTooLarge
@@ -123,6 +127,7 @@ class FrameReader:
         return frame
 
     def _take_preface(self) -> bool:
+        # Refused at the first wrong byte: an HTTP/1.1 client must not wait for its timeout.
         begin = self._received[: len(PREFACE)]
         if not PREFACE.startswith(begin):
             raise NotHttp2
@@ -144,11 +149,13 @@ class FrameAllowance:
         """Count a frame; return False once there were too many."""
         at = MonotonicInstant(int(now * SECOND))
         is_allowed = self._bucket.delay(at, frame.cost) == 0
+        # Spent also when it is too much, so that a client that goes on stays out.
         self._bucket.spend(at, frame.cost)
         return is_allowed
 
     def give_back(self, *, now: float, answers: int = 0, body_bytes: int = 0) -> None:
         """Give some back for answers that were sent, and for bytes of bodies that were taken or
         sent."""
+        # The bucket's size bounds what is given back: nobody saves up for a flood.
         earned = answers * GIVEN_BACK_BY_ANSWER + body_bytes / 1024 * GIVEN_BACK_BY_KIB
         self._bucket.spend(MonotonicInstant(int(now * SECOND)), -earned)

@@ -37,6 +37,7 @@ def http1_head(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
 
     Raises ProblemError for a malformed one (RFC 9113 section 8.1.1). Whether method, target and
     length are good is left to the parser of HTTP/1.1."""
+    # 1. Pseudo fields and others apart, each checked alone.
     pseudo: dict[bytes, bytes] = {}
     regular: list[tuple[bytes, bytes]] = []
     for name, value in fields:
@@ -51,6 +52,7 @@ def http1_head(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
             _check_field(name, value)
             regular.append((name, value))
 
+    # 2. What HTTP/1.1 has one place for: the request line, Host, Cookie.
     method, path = _request_line(pseudo)
     host = [(b"host", authority) for authority in _authorities(pseudo, regular)]
     cookies = [value for name, value in regular if name == b"cookie"]
@@ -69,6 +71,7 @@ def _add_pseudo_field(
         raise _malformed("A field that begins with a colon is none of a request.")
     if name in pseudo:
         raise _malformed(f"{name.decode()} is sent more than once.")
+    # RFC 9113 section 8.3: a proxy that reads only the beginning would see another request.
     if is_late:
         raise _malformed(f"{name.decode()} stands behind a header field.")
     pseudo[name] = value
@@ -80,6 +83,7 @@ def _check_field(name: bytes, value: bytes) -> None:
             "The name of a header field holds a character that is not allowed there; HTTP/2 has no "
             "capital letters in names."
         )
+    # `te: trailers` is the one exception of section 8.2.2.
     if name in _CONNECTION_FIELDS or (name == b"te" and value.lower() != b"trailers"):
         raise _malformed(f"The header field {name.decode()} does not exist in HTTP/2.")
 
@@ -94,6 +98,7 @@ def _request_line(pseudo: dict[bytes, bytes]) -> tuple[bytes, bytes]:
             raise _malformed(f"The field {name.decode()} is missing.")
 
     method, path = pseudo[b":method"], pseudo[b":path"]
+    # `*` asks about the server as a whole, and only OPTIONS does (RFC 9113 section 8.3.1).
     if not path.startswith(b"/") and not (path == b"*" and method == b"OPTIONS"):
         raise _malformed("The request target must be a path that begins with a slash.")
 

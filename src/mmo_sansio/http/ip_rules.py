@@ -91,6 +91,7 @@ def address_error(address: str | Address, *, allow_private: bool) -> str | None:
         except ValueError:
             return "The name look-up gave something that is not an IP address."
 
+    # `::ffff:10.0.0.1` connects to 10.0.0.1, so it is judged as that.
     address = unmap_ipv4(address)
     what = _forbidden_description(address, allow_private=allow_private)
     if what is None:
@@ -113,6 +114,7 @@ def subscriber_network(address: str) -> str:
 
     An access network gives each subscriber a /64 at least (RFC 6177), so a client has 2^64
     addresses to count by."""
+    # IPv4, or the empty text of a Unix socket.
     if ":" not in address:
         return address
 
@@ -127,9 +129,12 @@ def subscriber_network(address: str) -> str:
 def _forbidden_description(address: Address, *, allow_private: bool) -> str | None:
     for forbidden in FORBIDDEN_RANGES:
         if address in forbidden.network:
+            # The first range that matches decides: a metadata service inside a private range stays
+            # forbidden.
             if forbidden.private and allow_private:
                 return None
             return forbidden.description
+    # ISATAP carries an IPv4 address in the lowest 32 bits, in whatever network.
     if isinstance(address, IPv6Address) and (int(address) >> 32) & 0xFDFFFFFF == _ISATAP_IDENTIFIER:
         return "an IPv4 address in disguise (ISATAP)"
     if isinstance(address, IPv6Address) and address not in PUBLIC_IPV6:
@@ -160,9 +165,11 @@ def parse_ipv4_host(host: str) -> IPv4Address | None:
         return None
 
     numbers = [_parse_number(part) for part in parts]
+    # `1.2.3.4.5`, or a number too large for its one byte.
     if len(numbers) > 4 or any(number > 255 for number in numbers[:-1]):
         raise AddressValueError(host)
 
+    # The last number fills what the others leave: three bytes in `127.1`, all four in `2130706433`.
     value = numbers[-1]
     if value >= 256 ** (5 - len(numbers)):
         raise AddressValueError(host)

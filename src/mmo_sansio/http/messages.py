@@ -60,6 +60,8 @@ class RequestHead:
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """Return every value of the field with this lower-case name, in order."""
+        # Filled at the first question; the value is the same for everybody, so `frozen` still
+        # holds.
         found = self._values
         if found is None:
             found = {}
@@ -115,10 +117,13 @@ def request_bytes(request: HttpRequest, target: UrlTarget, *, user_agent: bytes)
         b"User-Agent: " + user_agent,
         b"Accept-Encoding: identity",
     ]
+    # A POST without a body says so, or a server waits for one (RFC 9110 section 8.6).
     if request.body or request.method not in ("GET", "DELETE"):
         fields.append(b"Content-Length: %d" % len(request.body))
 
     fields += [_field_name(name) + b": " + value for name, value in request.headers]
+    # A key or a header of an operator's account could hold a line end, which would begin a second
+    # field.
     if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD_LINE.fullmatch, fields))):
         raise InvalidRequest("a line of its head holds what none may hold")
 
@@ -137,7 +142,9 @@ def retry_after(response: HttpResponse, *, now: Instant) -> Span:
     """Return how long the sender asks to wait before the next request (RFC 9110 section 10.2.3); 0
     when it does not."""
     text = (response.value(b"retry-after") or b"").decode("latin-1")
+    # Seconds, or a date.
     if text.isascii() and text.isdigit():
+        # More digits are above the maximum anyway, and a conversion of thousands would be slow.
         if len(text) < 10:
             wait = int(text) * SECOND
         else:
@@ -175,6 +182,8 @@ def unpack_body(headers: Headers, body: bytes, *, bytes_max: int) -> bytes:
     if codings not in ([b"gzip"], [b"x-gzip"]):
         return body
 
+    # One byte more than allowed tells a large body from one that just fits, and bounds what a small
+    # one can become.
     inflater = zlib.decompressobj(_GZIP_FORMAT)
     try:
         unpacked = inflater.decompress(body, bytes_max + 1)

@@ -156,6 +156,7 @@ def check_partial_head(
     `checked_bytes` counts bytes that an earlier call has passed already, so that a head that
     arrives in small pieces is not read again and again. Faults of a head that may never end are
     found here: bare LF, NUL, excess."""
+    # The order is that of the whole head: bytes, target, size, request line.
     line_end = received.find(b"\r\n")
     fault = _FORBIDDEN_BYTE.search(received, max(0, checked_bytes - 1))
     if fault is not None and not (fault[0] == b"\r" and fault.end() == len(received)):
@@ -200,6 +201,7 @@ def percent_decode(text: bytes) -> str:
     """Return the text of a part of the target that was percent-encoded once (RFC 3986 section 2.1).
 
     Raises ValueError for a stray `%` and for bytes that are not UTF-8 (L3)."""
+    # `urllib.parse.unquote_to_bytes` would let a stray `%` pass.
     if b"%" in text:
         start, *escaped = text.split(b"%")
         try:
@@ -212,6 +214,7 @@ def percent_decode(text: bytes) -> str:
 def _check_size(head: bytes, target: bytes, limits: HeadLimits) -> Problem | None:
     if len(target) > limits.target_bytes:
         return _target_too_long_problem(limits)
+    # Two of its line ends are the request line's and the empty line's.
     if len(head) > limits.head_bytes or head.count(b"\n") - 2 > limits.fields:
         return _head_too_large_problem(limits)
     return None
@@ -230,6 +233,8 @@ def _syntax_problem(head: bytes, limits: HeadLimits) -> Problem:
 
 
 def _check_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
+    # A line that is far too long is 414 even where it is malformed besides: its end has not come
+    # yet.
     matched = _ANY_VERSION.fullmatch(line)
     if len(matched["target"] if matched else line) > limits.target_bytes:
         return _target_too_long_problem(limits)
@@ -244,12 +249,14 @@ def _check_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
 
 def _field_line_error(line: bytes) -> str:
     name, colon, _ = line.partition(b":")
+    # RFC 9112 section 5.2: folding is obsolete, and was used to hide fields.
     if line.startswith((b" ", b"\t")):
         return "A header field is folded onto a second line; send it on one."
     if not colon:
         return "A header line has no colon."
     if not name:
         return "A header field has no name."
+    # RFC 9112 section 5.1: some programs drop the blank, others the field.
     if name.endswith((b" ", b"\t")):
         return "There is a space between the name of a header field and its colon."
     return "The name of a header field holds a character that is not allowed there."
@@ -290,6 +297,7 @@ def _check_transfer_coding(
     """Check the transfer coding by RFC 9112 section 6.1."""
     if not codings:
         return None
+    # RFC 9112 section 6.3: a proxy that took the other one would see a second request in the body.
     if lengths:
         return MALFORMED.problem("Content-Length and Transfer-Encoding exclude each other.")
     if minor == b"0":
@@ -323,6 +331,7 @@ def _check_host(hosts: list[bytes], minor: bytes, target: bytes) -> Problem | No
     if len(hosts) > 1:
         return MALFORMED.problem("Host is sent more than once.")
 
+    # A target in absolute-form names the host itself (RFC 9112 section 3.2.2).
     is_ignored = hosts[0] == b"" and _ABSOLUTE_FORM.fullmatch(target) is not None
     if not is_ignored and not _AUTHORITY.fullmatch(hosts[0]):
         return MALFORMED.problem("Host must be a host name or address, with a port if need be.")

@@ -126,12 +126,15 @@ class ResponseHeadReader:
         if not data:
             raise ResponseHeadError("The connection was closed before the answer's head was whole.")
 
+        # Bytes that were searched before are not searched again, or a head in single bytes would
+        # cost their square.
         searched = len(self._received)
         self._received += data
         while (end := self._find_end(searched)) is not None:
             raw, self._received = _unfold(self._received[:end]), self._received[end:]
             searched = 0
             status, framing = _check_head(raw)
+            # Any 1xx is followed by the answer itself (RFC 9110 section 15.2).
             if status >= 200:
                 return FinalResponseHead(status, raw, self._received, framing)
 
@@ -148,9 +151,11 @@ class ResponseHeadReader:
 
     def _find_end(self, searched: int) -> int | None:
         """Return where the head ends, or None; only bytes after the first `searched` are new."""
+        # At the first byte: a server of another protocol must not fill the buffer first.
         if not self._received.startswith(_BEGINNING[: len(self._received)]):
             raise ResponseHeadError("What came doesn't begin like an HTTP/1.1 answer.")
 
+        # The end may lie across the border of two pieces.
         found = self._received.find(END_OF_HEAD, max(0, searched - len(END_OF_HEAD) + 1))
         if found < 0:
             end = len(self._received)
@@ -170,6 +175,7 @@ class ResponseHeadReader:
 def _unfold(raw: bytes) -> bytes:
     """Return the head with folded field lines joined; a blank before the first field line stays,
     and is malformed. Raises ResponseHeadError where a folded line says how the body is framed."""
+    # Before lines are joined: a reader that doesn't join them sees another length.
     if _FOLDED_FRAMING.search(raw):
         raise ResponseHeadError("The answer's head folds a field that says where its body ends.")
     status_line, end, fields = raw.partition(b"\r\n")
@@ -181,6 +187,7 @@ def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
 
     Raises ResponseHeadError unless every line is well-formed, and no field leaves open where the
     body ends (RFC 9112 section 6.3)."""
+    # 1. The form of each line.
     head = _HEAD.fullmatch(raw)
     if head is None:
         if _STATUS_LINE.fullmatch(raw.partition(b"\r")[0]) is None:
@@ -191,20 +198,24 @@ def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
     if lines.count(b"\n") > FIELDS_MAX:
         raise ResponseHeadError(f"The answer's head has more than {FIELDS_MAX} fields.")
 
+    # 2. The fields that say where the body ends.
     lengths, codings = set[bytes](), list[bytes]()
     for name, value in _FRAMING_FIELD.findall(lines):
         if name[:1] in b"cC":
+            # `5, 5` is one length, sent twice (RFC 9110 section 8.6).
             lengths.update(length.strip(b" \t") for length in value.split(b","))
         else:
             codings.append(value.strip(b" \t").lower())
 
     framing = _framing(lengths, codings, is_http10=head["minor"] == b"0")
+    # 3. These two have no body, whatever their fields say (RFC 9112 section 6.3).
     return status, 0 if status in (204, 304) else framing
 
 
 def _framing(lengths: set[bytes], codings: list[bytes], *, is_http10: bool) -> BodyFraming:
     """Return the framing of the body; a length may be repeated."""
     if codings:
+        # RFC 9112 section 6.1: both fields together are how responses are smuggled.
         if lengths or is_http10 or codings != [b"chunked"]:
             raise ResponseHeadError("The answer's head leaves open where its body ends.")
         return BodyEnd.LAST_CHUNK
@@ -212,6 +223,7 @@ def _framing(lengths: set[bytes], codings: list[bytes], *, is_http10: bool) -> B
     if not lengths:
         return BodyEnd.CLOSE
 
+    # What is left are other lengths: nobody can tell which one is right.
     length = lengths.pop()
     if lengths or _LENGTH.fullmatch(length) is None:
         raise ResponseHeadError("The answer's head doesn't say how long its body is.")

@@ -66,9 +66,8 @@ def select_delivery_key(
     if record is None or not in_use:
         return NO_API_KEY
 
-    if (
-        order.flow is Flow.PUSH
-    ):  # Nobody requested it; it goes to the URL of the brand's configuration.
+    # Nobody requested a deposit; it goes to the URL of the brand's configuration.
+    if order.flow is Flow.PUSH:
         return in_use[0]
 
     maker = maker_of(order, in_use) or in_use[0]

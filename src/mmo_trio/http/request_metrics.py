@@ -56,10 +56,12 @@ class HttpMetrics:
         """Count and log a rejected request; `fault` describes an internal error, without values
         (P3)."""
         self.problems[problem.segment] += 1
+        # 1. Count it always.
         is_ours = problem.status == INTERNAL.status
         if not (self.log_rejections or is_ours):
             return
 
+        # 2. Limits apart: a flood of rejections must not hide an error of this program.
         limit = self._fault_log_limit if is_ours else self._log_limit
         if problem.status == UNAVAILABLE.status:
             limit = self._unavailable_log_limit
@@ -68,6 +70,7 @@ class HttpMetrics:
         if suppressed is None:
             return
 
+        # 3. The line: names and codes, nothing that the client wrote.
         fields: dict[str, object] = {
             "request_id": context.request_id,
             "route": context.route,

@@ -47,11 +47,13 @@ def response_bytes(
     `connection` is the value of that field, empty for none; `extra` holds whole field lines.
     `without_body` answers HEAD: the length stays, the body goes. Raises ValueError for a header
     field that would break out of its line."""
+    # RFC 9110 section 8.6: a 204 must not have the field, and a 304 would speak of another body.
     if response.status in BODYLESS_STATUSES:
         length = b""
     else:
         length = b"Content-Length: %d\r\n" % len(response.body)
 
+    # One string, so that one system call sends the whole response.
     return b"".join(
         (
             _cached_status_line_and_fields(response.status, response.headers),
@@ -88,6 +90,7 @@ def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[by
     """Return the same fields as a list, with names in lower case, for HTTP/2.
 
     Raises ValueError like `response_bytes`."""
+    # For its check alone: HTTP/2 would take a line end for a part of the value.
     _cached_status_line_and_fields(response.status, response.headers)
     fields = [*response.headers]
     if response.value(b"cache-control") is None:
@@ -104,6 +107,7 @@ def response_fields(response: HttpResponse, *, request_id: str) -> list[tuple[by
 def _status_line_and_fields(status: int, headers: Headers) -> bytes:
     """Return status line and fields; a response that says nothing of caches is not stored."""
     lines = [b"%s: %s\r\n" % (name, value) for name, value in headers]
+    # A value with a line end would begin a second field, or a second response.
     if not all(map(_FIELD_LINE.fullmatch, lines)):
         raise ValueError("a header field of an answer holds what a header field cannot hold")
     if not any(name == b"cache-control" for name, _ in headers):
@@ -170,6 +174,8 @@ class PieceWriter:
         """Set the head, which is sent with the first piece. `length` is the number of bytes of the
         body; None for a stream, which is sent in chunks and is the last response on its connection.
         Raises ValueError for a header field that would break out of its line."""
+        # The framing, in the order of RFC 9112 section 6.3: no body; a length; chunks; until the
+        # close, for 1.0.
         if status in BODYLESS_STATUSES:
             framing, self._missing_bytes = b"", 0
         elif length is not None:
@@ -178,6 +184,7 @@ class PieceWriter:
         else:
             framing = b"" if self._is_http_1_0 else b"Transfer-Encoding: chunked\r\n"
 
+        # After a stream nobody could tell the next response from its last bytes.
         connection = self._connection(self._missing_bytes is not None)
         if connection:
             framing += b"Connection: " + connection + b"\r\n"
@@ -197,6 +204,7 @@ class PieceWriter:
             return
 
         if self._missing_bytes is not None:
+            # The client would read the excess as the beginning of the next response.
             if len(data) > self._missing_bytes:
                 raise ValueError("the body of a response is longer than its Content-Length")
 

@@ -107,6 +107,7 @@ class PlainStream(TransportStream):
 
     def try_send(self, data: SendBuffer) -> SendBuffer:
         try:
+            # No wait before it: a response nearly always fits into the socket's buffer.
             return data[self._socket.send(data) :]
         except BlockingIOError:
             return data
@@ -127,6 +128,7 @@ class PlainStream(TransportStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         while True:
             self._check_open()
+            # Waiting first costs one call; a read that finds nothing would cost two.
             await trio.lowlevel.wait_readable(self._socket)
             try:
                 return self._socket.recv(max_bytes or RECEIVE_BYTES_MAX)
@@ -137,6 +139,7 @@ class PlainStream(TransportStream):
 
     def is_silent(self) -> bool:
         try:
+            # A peek leaves the byte; the end of the connection reads as b"", which is not silence.
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return True
@@ -148,11 +151,13 @@ class PlainStream(TransportStream):
         descriptor = self._socket.fileno()
         if descriptor < 0:
             return True
+        # Not `select.select`, which knows no descriptor above 1023.
         watch = select.poll()
         watch.register(descriptor, PEER_CLOSED)
         return bool(watch.poll(0))
 
     def seconds_since_arrival(self) -> float:
+        # Only TCP on Linux tells.
         if self._socket.family is socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
             return 0.0
         info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_RECEIVED.stop)
@@ -164,6 +169,7 @@ class PlainStream(TransportStream):
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
+            # Those who wait for the socket wake up; the number may be another connection's at once.
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
 
@@ -180,6 +186,7 @@ class LingeringStream(PlainStream):
     what still arrives until the client closes too. It may wait; cancelled, it closes at once."""
 
     def __init__(self, accepted: trio.socket.SocketType | socket.socket) -> None:
+        # Detached: else two objects would close one descriptor, the second time somebody else's.
         family, kind, protocol = accepted.family, accepted.type, accepted.proto
         super().__init__(socket.socket(family, kind, protocol, fileno=accepted.detach()))
 
@@ -212,6 +219,7 @@ def accepted_stream(accepted: trio.SocketStream | TransportStream) -> TransportS
 def accept_waiting(listener: ConnectionListener) -> Iterator[TransportStream]:
     """Accept the connections that wait already: together with another one, or before the listener
     is closed, which would reset them with the requests that they may have brought."""
+    # Trio's listener can only wait, so a copy of its descriptor accepts at once.
     if isinstance(listener, trio.SocketListener):
         with (
             suppress(OSError),

@@ -16,6 +16,7 @@ from mmo_sansio.values import problems
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.problems import PROBLEM_TYPES, FieldError, ProblemType
 
+# As the gateway makes them: a process's random prefix and a counter.
 EXAMPLE_REQUEST_ID: Final = "9f3c51ab07-0000002a"
 
 

@@ -167,6 +167,7 @@ def openapi_document(
 def _problem_responses(error_docs_url: str) -> dict[str, Any]:
     """Describe every response that requests may be rejected with: one for all problems of a
     status."""
+    # OpenAPI has one response for a status, so its problems are described together.
     groups: dict[str, list[ProblemType]] = {}
     for name, types in PROBLEMS.items():
         for type_ in types:
@@ -188,6 +189,7 @@ def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str)
         for problem_type in problem_types
     }
     headers = common_header_refs()
+    # The headers that only some responses have (P4).
     if status == problems.METHOD_NOT_ALLOWED.status:
         headers["Allow"] = {"$ref": "#/components/headers/Allow"}
 
@@ -248,6 +250,8 @@ def _creation_operation(
 ) -> dict[str, Any]:
     summary, description = SUMMARIES[operation]
     result = _callback_operation("Transaction", RESULT_TEXTS)
+    # OpenAPI's own expression: the address stands in the request (OpenAPI 3.1, Runtime
+    # Expressions).
     callbacks: dict[str, Any] = {"result": {"{$request.body#/resultUrl}": {"post": result}}}
     if operation is Operation.QR_PAYIN:
         code = _callback_operation("QrCode", QR_CODE_TEXTS)
@@ -260,6 +264,7 @@ def _creation_operation(
     schema = schemas.string(minLength=1, maxLength=METHOD_MAX)
     parameters = [_parameter("method", "path", meaning, schema, example="mpesa_ke")]
     if sandbox_scenarios is not None:
+        # Only a sandbox documents it: in production the header means nothing.
         lines = "".join(f"\n- `{name}`: {text}" for name, text in sandbox_scenarios.items())
         meaning = (
             f"What the sandbox shall play; else the last three digits of the number decide.{lines}"
@@ -357,6 +362,7 @@ def _filter_parameter(name: str, values: type[Type] | type[Status]) -> schemas.S
     meaning = (
         f"Only these: one of {', '.join(f'`{word}`' for word in words)}, in letters of either case."
     )
+    # JSON Schema has no flag for case, so each letter is written in both.
     either = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in word) for word in words)
     schema = {"type": "string", "pattern": f"^\\s*(?:{either})?\\s*$", "examples": words}
     return _parameter(name, "query", meaning, schema)
@@ -398,6 +404,7 @@ def _health_operation(name: str, texts: tuple[str, str], status: str) -> dict[st
         "responses": {
             response: responses[response]
             for response in responses
+            # No key is asked for, and the path is always there.
             if response not in ("401", "404")
         },
     }
@@ -439,6 +446,7 @@ def _responses(description: str, schema: schemas.Schema, rejected: str) -> dict[
     responses: dict[str, Any] = {
         "200": {"description": description, "headers": common_header_refs(), "content": content}
     }
+    # Several problems of one status refer to the one response.
     for cause in sorted(PROBLEMS[rejected], key=lambda each: each.status):
         name = problem_response_name(cause, rejected)
         responses.setdefault(str(cause.status), {"$ref": f"#/components/responses/{name}"})

@@ -32,6 +32,7 @@ TIMESTAMP_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$"
 CURRENCY_PATTERN: Final = "^[A-Z]{3}$"
 
 
+# A NUL is in no text of the document, so nothing else is taken for a mark.
 _DECIMAL_MARK: Final = "\u0000decimal "
 _MARKED_DECIMAL: Final = re.compile(r'"\\u0000decimal ([0-9.]+)"')
 
@@ -58,6 +59,7 @@ def request_name(operation: Operation) -> str:
 
 
 def nullable(schema: Schema) -> Schema:
+    # JSON Schema 2020-12 has no `nullable`: a list of types, or one of two schemas.
     if "type" in schema:
         return schema | {"type": [schema["type"], "null"]}
     return {"anyOf": [schema, {"type": "null"}]}
@@ -71,6 +73,7 @@ def string(description: str = "", **keywords: Any) -> Schema:
 def text(description: str, *, max_length: int, min_length: int = 1, **keywords: Any) -> Schema:
     """Describe a required text of a request: not blank, no control characters (G7, G8)."""
     keywords = {"minLength": min_length, "maxLength": max_length} | keywords
+    # Two patterns cannot stand side by side, so one goes into `allOf`.
     if "pattern" not in keywords:
         keywords |= {"pattern": NOT_BLANK_PATTERN, "allOf": [{"pattern": NO_CONTROLS_PATTERN}]}
     return string(description, **keywords)
@@ -172,6 +175,7 @@ def _requested_party() -> Schema:
 
 
 def _requested_labels() -> Schema:
+    # A schema knows values and no characters: the largest number of so many characters.
     bound = 10**NUMBER_CHARACTERS_MAX
     number = {
         "type": "number",
@@ -200,6 +204,7 @@ def _request(operation: Operation) -> Schema:
         properties[creation_body.PARTY_NAMES[operation]] = ref("RequestedParty")
         required.insert(1, creation_body.PARTY_NAMES[operation])
 
+    # The members in the order of the specification's table, as they are checked (C9).
     meaning = "ISO 3166-1 alpha-2; one that the brand has for this method."
     properties["country"] = text(meaning, max_length=creation_body.COUNTRY_MAX)
     properties["resultUrl"] = _delivery_url("Where the result is sent: the callback `result`.")
@@ -355,6 +360,7 @@ def _creation_response() -> Schema:
 
 
 def _web_creation_response() -> Schema:
+    # The same members and two more (C6).
     shape = _creation_response()
     page_url = "https://checkout.example/pay/2mB1qvN0c7Yt4oH8sK5wXeRjPzLdUaFg"
     example = shape["examples"][0] | {"pageUrl": page_url, "pageOpenMode": "redirect"}
@@ -381,6 +387,7 @@ def _provider_data() -> Schema:
 
 
 def _transaction() -> Schema:
+    # No enum of codes: later versions may add some, and generated clients would refuse them.
     codes = "".join(f"\n- `{code}`: {EXPLANATIONS[code].meaning}" for code in ErrorCode)
     source = string(
         "What resolved it; null while pending. `webhook`: a notification of the provider, also "

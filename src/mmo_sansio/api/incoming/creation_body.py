@@ -26,6 +26,7 @@ from mmo_sansio.values.near_match import closest_name
 from mmo_sansio.values.problems import FieldError, ProblemError, validation_problem
 from mmo_sansio.values.strict_json import JsonNumber, JsonValue
 
+# The specification's own limits, in characters (code points, G8).
 METHOD_MAX: Final = 100
 
 # Characters of references, and of the id and the names of a party.
@@ -43,6 +44,7 @@ LARGEST_BODY_BYTES: Final = 256 * 1024
 
 LABEL_KEY_MAX: Final = 255
 LABEL_TEXT_MAX: Final = 1_000
+# Lower case passes here, and fails by its meaning: no brand has limits for `kes` (M2).
 CURRENCY_PATTERN: Final = r"[A-Za-z]{3}"
 MSISDN_PATTERN: Final = r"\+?[1-9][0-9]*"
 _LETTER_OR_DIGIT: Final = r"A-Za-z0-9\u00c0-\u1fff\u3005-\u3007\u3040-\ud7ff"
@@ -90,6 +92,7 @@ def parse_draft(
     if len(method) > METHOD_MAX:
         members.add_error("method", f"must have at most {METHOD_MAX} characters")
 
+    # Out of the call, as the amount is one member and two fields of the draft.
     value, currency = _amount(members)
     is_qr, is_web = operation is Operation.QR_PAYIN, operation is Operation.WEB_PAYIN
     return Draft(  # Arguments are evaluated in the order that is written here: that of C9.
@@ -126,6 +129,7 @@ def _amount_value(amount: Members) -> Decimal:
     match amount.values.get("value"):
         case None:
             amount.add_required_error("value")
+        # The text of the number, as a float would have lost digits already (M1).
         case JsonNumber(text):
             try:
                 return check_amount(parse_number(text))
@@ -185,6 +189,7 @@ def is_email(text: str) -> bool:
     (M3)."""
     if not _EMAIL.fullmatch(text):
         return False
+    # Of ASCII the expression has seen all; an international name has to convert as well.
     if text.isascii():
         return True
 
@@ -201,6 +206,7 @@ def _delivery_url(body: Members, name: str, rules: EgressRules, brand: Brand) ->
     url = body.text(name, max_length=URL_LENGTH_MAX)
     if not url:
         return url
+    # What is wrong with any URL comes before what is wrong for this brand.
     error = delivery_url_error(url, rules=rules, brand_host=brand.host) or result_host_error(
         url, brand.result_hosts
     )
@@ -236,6 +242,7 @@ def _reconciliation_reference(body: Members, operation: Operation) -> str | None
 
 def _labels(body: Members) -> str | None:
     """Return the labels as the text of a JSON object with the same value as the merchant's (M4)."""
+    # `null` is absent, and no error (G4).
     labels = None
     if body.values.get("labels") is not None:
         labels = body.object("labels")
@@ -313,6 +320,7 @@ class Members:
 
     def add_required_error(self, name: str) -> None:
         """Add that this member is missing, with the member that was probably sent instead."""
+        # Only plausible names are echoed, and few are compared: the body is a stranger's.
         sent = (value for value in self.values if _PLAUSIBLE_NAME.fullmatch(value))
         near = closest_name(name, islice(sent, _NAMES_COMPARED), cutoff=_SIMILAR)
         self.add_error(name, "is required" if near is None else f"is required, not '{near}'")
@@ -353,8 +361,10 @@ class Members:
         given = self.values.get(name)
         if given is None:
             return None
+        # What is printable has no control characters: nearly every text ends here.
         if isinstance(given, str) and len(given) <= max_length and given.isprintable():
             return given or None
+        # Forms send an empty text for a field that was left out (G4).
         return self._valid_text(name, max_length=max_length) or None
 
     def _valid_text(self, name: str, *, max_length: int) -> str | None:

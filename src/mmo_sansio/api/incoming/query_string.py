@@ -120,6 +120,7 @@ def _read_page_query(
 ) -> tuple[Filters, Cursor | None]:
     """Return the filters with these names, which a cursor of the list brings with it, and the
     cursor. Raises ProblemError."""
+    # 1. The cursor: with a good one, all filters are known.
     errors = FieldErrors()
     parameters = _parameters(query)
     page = _text("page", parameters, errors)
@@ -127,12 +128,14 @@ def _read_page_query(
     if page is not None:
         cursor = _decode_page(page, of, brand, cursor_keys, errors)
 
+    # 2. The filters, in the order of the specification's table.
     filters: dict[str, str] = {}
     for name in names:
         text = _text(name, parameters, errors, required=page is None and name in _REQUIRED)
         if text is not None:
             filters[name] = _canonical(name, text, errors)
 
+        # Only once both are good times; a cursor's window was checked when it was made.
         if name == "to" and page is None and not errors.errors:
             begin, end = (
                 parse_exact_timestamp(filters["from"]),
@@ -157,6 +160,7 @@ def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
     """Return the encoded values of each parameter of ours, with spaces for the `+` that forms
     write. Unknown parameters are ignored (R3), so that thousands of them cost little."""
     parameters: dict[str, list[bytes]] = {}
+    # `urllib.parse.parse_qsl` would decode every pair first, wanted or not.
     for pair in _PAIR.findall(query.replace(b"+", b" ")):
         encoded, _, value = pair.partition(b"=")
         name = _NAME.fullmatch(encoded)
@@ -170,6 +174,7 @@ def _text(
 ) -> str | None:
     """Return the trimmed text of a parameter; None if it is absent, blank or invalid."""
     values = parameters.get(name, [b""])
+    # Which of two is meant nobody can tell, and programs differ.
     if len(values) > 1:
         errors.add(name, "may be given only once")
         return None
@@ -229,6 +234,7 @@ def _bound(text: str) -> Instant:
     """Return the first instant that is not before this time, as `createdAt` is exact to the
     microsecond (R1)."""
     instant, finer = parse_exact_timestamp(text)
+    # `createdAt` is exact to the microsecond, so a bound between two of them means the later one.
     if finer:
         return min(later(instant, MICROSECOND), LAST_INSTANT)
     return instant
@@ -248,6 +254,7 @@ def _page_size(text: str, errors: FieldErrors) -> str:
         errors.add("pageSize", "must be an integer")
         return text
 
+    # The specification clamps a number, and refuses only what is none (R4).
     sign, digits = match.groups()
     digits = digits.lstrip("0")
     if sign == "-" or not digits:

@@ -39,6 +39,7 @@ API_PREFIX: Final = b"/gateway/mmo/v2/"
 EXTENSIONS_PREFIX: Final = b"/extensions/v1/"
 
 # Characters of an API key; keys of the gateway have far fewer.
+# More would only be digested in vain.
 KEY_MAX: Final = 256
 
 # Bytes of a Content-Type that is read: the longest that says JSON in UTF-8 has about forty.
@@ -191,6 +192,7 @@ def find_route(head: RequestHead, *, has_extensions: bool = True) -> Route:
 
     Raises ProblemError with 404 when there is none, a bad escape or `%00` included, and else with
     405 and the allowed methods."""
+    # 1. The path: nothing else is looked at before it is known whether there is anything (C9).
     path, _, query = head.target.partition(b"?")
     try:
         if head.method == "POST" and (create := _find_create_route(path)) is not None:
@@ -201,6 +203,7 @@ def find_route(head: RequestHead, *, has_extensions: bool = True) -> Route:
             problems.NOT_FOUND.problem("The path is not validly encoded.")
         ) from None
 
+    # 2. The method, once there is a resource to name its methods.
     if head.method not in methods:
         allow = ", ".join(methods)
         raise problems.ProblemError(
@@ -237,6 +240,8 @@ def _find_resource(
 ) -> tuple[Route, tuple[str, ...]]:
     """Return the resource and its methods. Raises ValueError for a segment that cannot be
     decoded."""
+    # The specification's own paths first: `mref` before the look-up that would take it for a
+    # reference.
     if path.startswith(API_PREFIX):
         match path[len(API_PREFIX) :].split(b"/"):
             case [b"status", b"mref", reference] if reference:
@@ -245,6 +250,7 @@ def _find_resource(
                 return LookUpRoute(_decode_segment(reference)), _READ_METHODS
             case [b"records"]:
                 return ListRecordsRoute(query), _READ_METHODS
+            # Only for its 405: a POST was found before.
             case [_, _, _] if (create := _parse_create_route(path)) is not None:
                 return create, _CREATE_METHODS
 
@@ -259,6 +265,7 @@ def _find_resource(
                 return payee, _ASK_METHODS
 
     match path.split(b"/"):
+        # What follows the token is the adapter's: some operators append a path of their own.
         case [b"", b"hooks", provider, token, *_] if provider and token:
             return WebhookRoute(_decode_segment(provider), _decode_segment(token)), _NOTIFY_METHODS
         case [b"", b"healthz"]:
@@ -329,6 +336,7 @@ def read_api_key(head: RequestHead) -> bytes:
 
     Raises ProblemError with 401 when it is missing, empty, repeated or cannot be a key (A1)."""
     values = head.values(b"x-api-key")
+    # Two keys could be read as either by a proxy, so both are refused.
     if len(values) == 1:
         key = values[0].strip(b" \t")
     else:
@@ -348,6 +356,7 @@ def check_head(
     `brand` owns the API key; None when no brand does, or when its keys do not work on this host.
     Raises ProblemError for an unknown key (A1), a disabled brand (A2), a body that is not JSON (G2)
     and for references and parameters that cannot be read (L1, L2, R1 to R5)."""
+    # The order is C9's: key, brand, then what the request itself says.
     if brand is None:
         raise problems.ProblemError(_unauthorized_problem())
     if not brand.enabled:
@@ -380,6 +389,7 @@ def look_up(brand: str, gateway_reference: str) -> LookUp:
     """Return the look-up by gatewayReference, whose letters may be of either case.
 
     Raises ProblemError with 404 for text that is no ULID (L1)."""
+    # `isascii` first, as `upper` makes ASCII letters of some others.
     upper = gateway_reference.upper()
     if not gateway_reference.isascii() or not _ULID.fullmatch(upper):
         raise problems.ProblemError(unknown_transaction_problem())
@@ -410,6 +420,7 @@ def _unauthorized_problem() -> problems.Problem:
 
 def _check_content_type(head: RequestHead) -> None:
     """Raise ProblemError with `bad_request` unless the body is declared as JSON in UTF-8 (G2)."""
+    # 1. The type: a browser's form cannot send this one across origins without asking.
     values = head.values(b"content-type")
     if (
         len(values) != 1
@@ -420,6 +431,7 @@ def _check_content_type(head: RequestHead) -> None:
             problems.MALFORMED.problem("Content-Type must be application/json, in UTF-8.")
         )
 
+    # 2. The coding: what is packed may become larger than any limit.
     if any(
         coding.strip(b" \t").lower() not in (b"", b"identity")
         for coding in head.values(b"content-encoding")
@@ -433,6 +445,7 @@ def _is_json(media_type: bytes) -> bool:
     """Whether the type is `application/json` with well-formed parameters (RFC 9110 section 8.3.1).
 
     A charset must be UTF-8."""
+    # Nearly every request ends here.
     if media_type == b"application/json":
         return True
 
@@ -440,6 +453,7 @@ def _is_json(media_type: bytes) -> bool:
     if match is None:
         return False
 
+    # One parameter at a time: each match begins where the last one ended, so no text is read twice.
     rest: bytes = match["parameters"]
     while rest:
         parameter = _PARAMETER.match(rest)
@@ -472,6 +486,7 @@ def parse_creation(
     Raises ProblemError for an unreadable body, or with all faults of its fields (C9)."""
     errors = FieldErrors()
     members = Members(parse_object(body), errors)
+    # A sandbox's header is read before the body, and judged behind it: its error comes last.
     scenario = None
     if settings.sandbox_scenarios is not None:
         scenario = _scenario(creation.head)

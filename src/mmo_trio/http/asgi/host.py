@@ -47,6 +47,7 @@ LISTENER_FIELDS: Final = frozenset(
 
 # Requests that are handled at a time: while one waits for the store, another one goes on. One
 # client has half of them at most.
+# More would only share the same processor.
 PLACES: Final = 4
 
 # Requests that wait for a place.
@@ -108,14 +109,17 @@ class Pacer:
         """Wait for a turn. `client` is the network by which clients take turns; a turn that is not
         wanted any more when it would begin is over at once. Raises ProblemError when too many
         requests wait, or this one has waited for `timeout_s`."""
+        # 1. A client who fills the queue is turned away before it costs anything.
         if not self._queue.has_room_for(client):
             raise ProblemError(CROWDED)
 
+        # 2. In line; it may have its place at once.
         turn = Turn(self, client, is_wanted)
         self._queue.add(client, turn)
         self._start_next()
 
         try:
+            # 3. The wait. A turn that has not begun gives its place back, however the wait ends.
             with trio.fail_after(timeout_s):
                 await turn.begin()
         except trio.TooSlowError:
@@ -132,6 +136,7 @@ class Pacer:
         return 0.0
 
     def count(self, used_s: float) -> None:
+        # A quiet time saves up for one burst, and for no more.
         quiet_since = trio.current_time() - BURST_S / self.share
         self._even_at = max(self._even_at, quiet_since) + min(used_s, COST_MAX_S) / self.share
 
@@ -145,6 +150,8 @@ class Pacer:
             if not turn.is_over and turn.is_wanted():
                 turn.has_place.set()
                 return
+            # Nobody wants it any more: its task wakes up and sees that, and the next one has the
+            # place.
             turn.is_over = True
             turn.has_place.set()
             self._queue.release(turn.client)
@@ -205,6 +212,8 @@ class AsgiHost:
         """Admit every request; the application routes and authenticates it."""
 
         async def respond(body: bytes, writer: PieceWriter) -> None:
+            # 1. Wait in line by the client's network: one client's many requests wait for each
+            # other.
             network = subscriber_network(self.find_client(head, context))
             turn = await self.pacer.take_turn(
                 network, is_wanted=writer.is_wanted, timeout_s=TURN_TIMEOUT_S
@@ -212,6 +221,7 @@ class AsgiHost:
             if turn.is_over:
                 return  # Nobody reads the response.
 
+            # 2. Let the application answer.
             exchange = _Exchange(writer, body, turn)
             try:
                 scope = _scope(head, context, partial(self._turn, network))
@@ -219,6 +229,7 @@ class AsgiHost:
             finally:
                 turn.end()
 
+            # 3. An application that stops half way would leave its client waiting.
             if not (exchange.is_finished or exchange.is_client_gone):
                 raise IncompleteResponse
 
@@ -247,6 +258,7 @@ class _Exchange:
     async def receive(self) -> ASGIReceiveEvent:
         """Return the request with its whole body, and afterwards wait for the client to
         disconnect."""
+        # The whole body is here before the application is called, so it is one message.
         if not self.is_read:
             self.is_read = True
             return HTTPRequestEvent(type="http.request", body=self.body, more_body=False)
@@ -258,6 +270,7 @@ class _Exchange:
         """Write a message of the application to the client."""
         if event["type"] == "http.response.start":
             fields = tuple((name.lower(), value) for name, value in event["headers"])
+            # The framing is the listener's alone: a second length would be a smuggled response.
             kept = tuple(field for field in fields if field[0] not in LISTENER_FIELDS)
             length = _content_length(fields)
             await self.writer.begin(event["status"], kept, length=length)
@@ -282,6 +295,7 @@ def _content_length(fields: Headers) -> int | None:
 
 
 def _scope(head: RequestHead, context: RequestContext, take_turn: TakeTurn) -> HTTPScope:
+    # ASGI wants the path decoded, and the raw one for whoever cares about encoded slashes.
     raw_path, _, query = head.target.partition(b"?")
     return HTTPScope(
         type="http",

@@ -99,6 +99,7 @@ class Http2Connection(ServerConnection):
             super().break_off()
             return
 
+        # Requests that are whole go on: what a handler has begun, such as a payment, is not undone.
         self._is_lost = True
         self._transport.close()
         self._receiving.cancel()
@@ -124,6 +125,7 @@ class Http2Connection(ServerConnection):
             super()._stop()
 
     async def _serve_requests(self) -> None:
+        # The client chose HTTP/1.1 in its handshake.
         if (
             isinstance(self._stream, trio.SSLStream)
             and self._stream.selected_alpn_protocol() != "h2"
@@ -132,11 +134,13 @@ class Http2Connection(ServerConnection):
             return
 
         self._is_http2 = True
+        # The writer outlives the reader and the answers: what they have left is still sent.
         async with trio.open_nursery() as writing:
             writing.start_soon(self._send_everything)
             async with trio.open_nursery() as answering:
                 await self._receive_everything(answering)
 
+            # GOAWAY, behind the last answer.
             self._protocol.end()
             self._is_over = True
             self.wake_writer()
@@ -152,6 +156,7 @@ class Http2Connection(ServerConnection):
     async def _receive_everything(self, answering: trio.Nursery) -> None:
         """Begin what the client asks for, until it is done or the connection has to end. Requests
         whose bodies are still to come are over then."""
+        # 1. Read until the client is done, gone, at fault or idle for too long.
         has_left = False
         try:
             with self._receiving:
@@ -165,6 +170,7 @@ class Http2Connection(ServerConnection):
             logger.error("connection_failed", fault=describe_fault(error))
             self._protocol.fault = ErrorCodes.INTERNAL_ERROR
 
+        # 2. Whole requests are answered; others can never become whole.
         self._begin_work()
         for exchange in list(self._exchanges.values()):
             if not exchange.is_whole:
@@ -186,6 +192,8 @@ class Http2Connection(ServerConnection):
         table = self._listener_context.connection_table
         while True:
             now = self._clock.current_time()
+            # While the listener drains, what comes too late is refused, and may be sent to another
+            # process.
             self._protocol.refuses_requests = now >= table.idle_deadline
             for event in self._protocol.next_events(frames_max=FRAMES_PER_TURN, now=now):
                 self._handle(event, answering)
@@ -194,6 +202,7 @@ class Http2Connection(ServerConnection):
             if not self._protocol.has_frames or self._protocol.fault is not None:
                 return
 
+            # One client's frames must not hold up the others.
             await trio.lowlevel.checkpoint()
 
     def _handle(self, event: Event, answering: trio.Nursery) -> None:
@@ -257,6 +266,7 @@ class Http2Connection(ServerConnection):
     async def _send_everything(self) -> None:
         """Send whatever there is, until the connection is over."""
         while not self._is_lost:
+            # Before the look: what is added after it must wake this task.
             self._more_to_send = trio.Event()
             data = self._protocol.data_to_send(SEND_BYTES)
             if data:
@@ -292,6 +302,7 @@ class Http2Connection(ServerConnection):
         others in the listener's budget."""
         budget = self._listener_context.write_budget
         is_too_much = self._waiting_bytes + size_bytes > budget.limit_bytes // CONNECTION_SHARE
+        # Broken off before it is counted: its block ends at once.
         if self._waiting_bytes and is_too_much:
             break_off()
 
@@ -335,6 +346,8 @@ class _Exchange:
     def receive(self, piece: BodyReceived) -> None:
         """Take a piece of the body."""
         self.is_whole = self.is_whole or piece.ends
+        # Before the handler has admitted the body, its bytes stay unacknowledged: the windows hold
+        # the client back (A1).
         if self._is_reading:
             self._take(piece)
         else:
@@ -349,6 +362,7 @@ class _Exchange:
     def lose(self) -> None:
         """Answer this request no more, as nobody would read it. A whole one is handled all the
         same."""
+        # Set before `is_whole`, which says from here on that nothing more is awaited.
         self._is_cut_off = self._is_cut_off or not self.is_whole
         self.is_whole = self.is_lost = True
         self._changed.set()
@@ -397,6 +411,8 @@ class _Exchange:
         try:
             await self._answer()
         finally:
+            # Whatever is left unread must be acknowledged, or the connection's window stays smaller
+            # for ever.
             self._is_discarding = True
             self._begin_reading()
             self.connection.forget(self.received.stream_id)
@@ -440,6 +456,7 @@ class _Exchange:
 
     async def _read_body(self, head: RequestHead, limit: int) -> bytes:
         """Read the whole body in time and within its limit; a Content-Length is checked first."""
+        # 1. What the head says already.
         length = head.value(b"content-length")
         if length is not None and int(length) > limit:
             raise body_too_large(limit)
@@ -447,10 +464,12 @@ class _Exchange:
         if not (self.is_whole or self._unacknowledged) and _expects_continue(head):
             self.protocol.invite_body(self.received.stream_id)
 
+        # 2. The body itself.
         self._begin_reading()
         if not self.is_whole:
             await self._receive_rest(limit if length is None else int(length), limit)
 
+        # 3. What shows only at its end, the worst first.
         if self._is_cut_off:
             raise ClientDisconnected
         if len(self._body) > limit:
@@ -503,6 +522,7 @@ class _Exchange:
             with trio.move_on_after(limits.write_timeout_s) as writing:
                 await self.all_sent.wait()
 
+        # A client that does not read holds bytes that others need.
         if writing.cancelled_caught:
             self.give_up()
 

@@ -41,6 +41,7 @@ from mmo_sansio.http.http2_frames import (
 from mmo_sansio.http.messages import Headers
 
 # Requests that one connection may have open; further ones are refused, to be sent again later.
+# RFC 9113 section 6.5.2 recommends 100 and more; merchants need few, and each may hold a body.
 STREAMS_MAX: Final = 8
 
 # Bytes of one body that are sent before another stream has its turn.
@@ -159,6 +160,7 @@ class Http2Protocol:
     def next_events(self, *, frames_max: int, now: float) -> list[Event]:
         """Handle so many frames at most, and return what they mean. `now` is a monotonic time in
         seconds."""
+        # What was earned since the last call counts first: a busy client is not taken for a flood.
         self._allowance.give_back(
             now=now, answers=self._earned_answers, body_bytes=self._earned_body_bytes
         )
@@ -203,6 +205,7 @@ class Http2Protocol:
             self._sent.append(stream_id)
             return
 
+        # One frame fewer where there is no body.
         ends_at_once = ends and not body
         self._connection.send_headers(stream_id, fields, end_stream=ends_at_once)
         if ends_at_once:
@@ -224,6 +227,7 @@ class Http2Protocol:
 
     def reset(self, stream_id: int, code: ErrorCodes) -> None:
         """End one stream; the others go on."""
+        # h2 raises an error for a stream that is over already.
         if self._streams.pop(stream_id, None) is not None and self.can_send:
             self._connection.reset_stream(stream_id, code)
         if self._sending.pop(stream_id, None) is not None:
@@ -241,7 +245,9 @@ class Http2Protocol:
         everything that is no body."""
         self._take_output()
         blocked = 0
+        # Ends once each stream in turn was found without room in its client's windows.
         while self.can_send and blocked < len(self._sending) and len(self._output) < bytes_max:
+            # The first in line; with more to send it goes to the end of it.
             stream_id = next(iter(self._sending))
             stream = self._sending.pop(stream_id)
             if self._send_piece(stream_id, stream):
@@ -272,6 +278,7 @@ class Http2Protocol:
         return None
 
     def _handle_frame(self, frame: Frame) -> list[Event]:
+        # Frames that h2 is not shown; see above.
         if frame.kind == GOAWAY:
             self.is_client_leaving = True
             return []
@@ -286,6 +293,7 @@ class Http2Protocol:
             self.reset(frame.stream_id, ErrorCodes.PROTOCOL_ERROR)
             events.append(StreamLost(frame.stream_id))
 
+        # `_fail` drops what h2 has to send, its GOAWAY, so what stands before that is taken out.
         self._take_output()
         try:
             received = self._connection.receive_data(frame.data)
@@ -331,6 +339,7 @@ class Http2Protocol:
 
     def _open_stream(self, event: h2.events.RequestReceived) -> RequestReceived | None:
         stream_id = event.stream_id
+        # REFUSED_STREAM promises that nothing was done: the client may send it again (section 8.7).
         if self.refuses_requests or len(self._streams) >= STREAMS_MAX:
             self._connection.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
             return None
@@ -350,6 +359,7 @@ class Http2Protocol:
 
     def _send_piece(self, stream_id: int, stream: _Stream) -> bool:
         """Send a frame of a body, and its end; False when its client leaves no room for it."""
+        # The smallest of: both windows, the client's frame size, one turn's share.
         room = min(
             self._connection.local_flow_control_window(stream_id),
             self._connection.max_outbound_frame_size,

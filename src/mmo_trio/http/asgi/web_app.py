@@ -22,6 +22,7 @@ logger = structlog.get_logger(__name__)
 
 BODY_BYTES_MAX = 64 * 1024
 
+# A page's address holds its token, so no other site may learn it; nobody may frame a payment.
 SECURITY_HEADERS: Mapping[str, str] = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -50,6 +51,7 @@ class WebApp(QuartTrio):
             if request.endpoint == "static":
                 response.headers["Cache-Control"] = static_cache_control
                 await _compress(response)
+            # Last, so that a page may say otherwise: a shared computer keeps nothing of a payment.
             response.headers.setdefault("Cache-Control", "no-store")
             return response
 
@@ -61,6 +63,7 @@ class WebApp(QuartTrio):
             page = await render_template(
                 template, title=error.name, message=error.description, status=error.code
             )
+            # Only what clients act on: others could name a path.
             headers = {
                 name: value
                 for name, value in error.get_headers()
@@ -91,6 +94,7 @@ class WebApp(QuartTrio):
 
 async def _compress(response: Response) -> None:
     """Compress a static file, which holds no secret, for whoever accepts that."""
+    # Also where it is not compressed, or a cache would give it to everybody.
     response.vary.add("Accept-Encoding")
     if response.status_code == 200 and request.accept_encodings["gzip"] > 0:
         response.set_data(gzip.compress(await response.get_data(as_text=False), mtime=0))

@@ -69,6 +69,7 @@ from mmo_trio.http.streams import TransportStream
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 
 # Addresses of one name that are used; any that follow are neither checked nor connected to.
+# A name with thousands would cost a check of each; no more than a few are ever tried.
 ADDRESSES_MAX = 32
 
 # Addresses that were parsed and checked: merchants' servers have the same again and again.
@@ -204,6 +205,7 @@ class HttpClient:
         and is sent once more where that one breaks."""
         started = trio.current_time()
         try:
+            # 1. The target: an operator's is configuration, a merchant's is judged (K7).
             if skip_egress_rules:
                 target = parse_url(request.target.decode("utf-8", "surrogateescape"))
             else:
@@ -213,6 +215,7 @@ class HttpClient:
                 ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0
             )
 
+        # 2. The attempt keeps what it learns, as a deadline may end it anywhere.
         attempt = _Exchange(
             target,
             self._allow_private,
@@ -227,6 +230,7 @@ class HttpClient:
             kept=self._kept_for_questions if is_question else self._kept,
             deadline=min(started + deadline_s, trio.current_effective_deadline()),
         )
+        # 3. The one deadline for all of it (K2). Without an error it is the reason.
         failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_at(started + deadline_s):
             try:
@@ -240,6 +244,7 @@ class HttpClient:
                 detail = f"{attempt.step} failed: {_failure_reason(error)}."
 
         duration_ms = round((trio.current_time() - started) * 1000)
+        # 4. A head that came in time is the answer, whatever has happened since.
         if attempt.head is not None:
             return ResponseReceived(
                 attempt.head, bytes(attempt.body), attempt.is_body_complete, duration_ms
@@ -261,11 +266,11 @@ def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
 
     Takes milliseconds, so a client has one. Raises OSError when a file cannot be read or holds no
     certificate."""
+    # `PROTOCOL_TLS_CLIENT` checks certificate and name by itself.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.hostname_checks_common_name = (
-        False  # RFC 9110 section 4.3.4: only names that are said to be names.
-    )
+    # RFC 9110 section 4.3.4: only names that are said to be names.
+    context.hostname_checks_common_name = False
     context.set_alpn_protocols(["http/1.1"])
     context.load_default_certs()
     for file in filter(None, extra_ca_files):
@@ -296,6 +301,7 @@ def _allowed_target(rules: EgressRules, url: bytes) -> UrlTarget:
 
 def _failure_reason(error: BaseException) -> str:
     """Return what the system or the TLS library reports as the cause, without a final dot."""
+    # Trio's BrokenResourceError hides the system's own reason.
     cause = error.__cause__ or error
     match cause:
         case ssl.SSLCertVerificationError(verify_message=reason) if reason:
@@ -353,6 +359,7 @@ class _Exchange:
         error cannot undo it: look at `head` first."""
         target = self.target
         data = request_bytes(request, target, user_agent=USER_AGENT)
+        # 1. A connection that was kept, where one may be used.
         key: ReceiverKey | None = None
         if self.may_reuse:
             key = (self.lookup_owner, target.scheme, target.host, target.port)
@@ -361,10 +368,13 @@ class _Exchange:
         if key is not None:
             connection = self.kept.take(key)
 
+        # 2. Else a new one.
         self.has_kept_connection = connection is not None
         try:
             await self._send(data, connection or await self._open(), key)
         except TRANSPORT_ERRORS:
+            # 3. Once more only for what moves no money: the server may have read it before it
+            # closed (S6).
             if not (self.is_question and self.has_kept_connection and self.head is None):
                 raise
             self.has_kept_connection = False
@@ -375,11 +385,13 @@ class _Exchange:
         key, or close it."""
         stream, is_kept = connection.stream, False
         try:
+            # The last moment at which nothing has left: a lease may have been lost meanwhile.
             if not self.may_send():
                 raise SendForbidden
 
             await self._check_deadline()
             self.step = "Sending the request"
+            # Before the first byte: from here on nobody can tell what was read.
             self.may_have_arrived = True
             await stream.send_all_now(data)
             self.step = "Waiting for the answer"
@@ -387,9 +399,11 @@ class _Exchange:
             await self._check_deadline()  # An answer that comes later does not count (K2).
             self.head = head
             has_excess = await self._receive_body(stream, self.head)
+            # TLS 1.3 sends its tickets behind the handshake, so they are here by now.
             if not self.has_kept_connection and stream is not connection.transport:
                 self.network.mark_answered(stream, self.target.host, self.target.port)
 
+            # Only a connection at whose end nothing is left can carry another request.
             if key is not None and self.is_body_complete and not has_excess:
                 for_s = keep_time_s(self.head, is_question=self.is_question)
                 is_kept = self.kept.keep(key, connection, for_s=for_s)
@@ -403,6 +417,7 @@ class _Exchange:
         self.step = "Looking up the name"
         addresses = await self._resolve()
         self.step = "Connecting"
+        # Connected to what was checked, never to the name, which could lead elsewhere now (K7).
         tcp = await connect(self.network, addresses, target.port)
         try:
             self._check_peer(tcp, addresses)
@@ -428,6 +443,7 @@ class _Exchange:
         if not addresses:
             raise OSError("the name has no address")
 
+        # All of them, so that no order of the resolver decides whether a forbidden one is found.
         for address in addresses:
             error = _address_fault_cached(address, allow_private=self.allow_private)
             if error is not None and not self.skip_egress_rules:
@@ -458,6 +474,7 @@ class _Exchange:
                 room = self.body_bytes_max - len(self.body)
                 self.body += piece[:room]
                 count += 1
+                # What is left unread makes the connection useless for another request.
                 if len(piece) > room or count == BODY_PIECES_MAX:
                     return True
 

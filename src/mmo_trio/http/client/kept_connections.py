@@ -76,12 +76,14 @@ class KeptConnections:
         owns it."""
         now = trio.current_time()
         while (waiting := self._idle.get(key)) is not None:
+            # The latest first: the others may then reach their time and be closed.
             connection = waiting.pop()
             self._forget(connection)
             is_young = now < min(
                 connection.idle_until,
                 connection.opened_at + age_max_s(connection.transport.descriptor),
             )
+            # A close, or a byte that nobody asked for, shows here before a request is lost to it.
             if is_young and connection.transport.is_silent():
                 return connection
 
@@ -126,6 +128,7 @@ class KeptConnections:
             while self._keys:
                 await trio.sleep(SWEEP_INTERVAL_S)
                 now = trio.current_time()
+                # A copy, as closing changes the table.
                 for connection in [key for key in self._keys if key.idle_until <= now]:
                     self._close(connection)
         finally:
@@ -144,10 +147,12 @@ def keep_time_s(head: FinalResponseHead, *, is_question: bool) -> float:
     """Return for how many seconds the connection may be kept after a response with this head, once
     its body has been read; 0 for not at all."""
     announced_s = head.announced_idle_s
+    # A server in trouble may close at any moment, whatever it announces.
     if not (head.is_persistent and 200 <= head.status <= 299):
         return 0.0
     if announced_s is None:
         if is_question:
             return IDLE_MAX_S
         return 0.0
+    # Half of it, or what the margin leaves: its clock began when it sent the answer.
     return max(0.0, min(announced_s / 2, announced_s - IDLE_MARGIN_S, IDLE_MAX_S))

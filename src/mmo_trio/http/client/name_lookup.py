@@ -40,6 +40,7 @@ class SystemResolver:
         itself."""
 
         def look_up() -> list[str]:
+            # Bytes, as the text of a name would be converted once more, by another edition of IDNA.
             addresses = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM)
             return [str(address[0]) for *_, address in addresses]
 
@@ -76,6 +77,7 @@ class NameLookups:
         """Return the addresses of this host name, best first; raises OSError when there are none.
         Waits for a place of the owner when the look-up has not begun; the caller has the
         deadline."""
+        # Another one may have begun it while this caller waited for a place.
         while (lookup := self._running.get(host)) is None:
             if self._has_place(owner):
                 lookup = self._begin(host, port, owner)
@@ -84,9 +86,8 @@ class NameLookups:
 
         await lookup.ended.wait()
         if isinstance(lookup.error, OSError):
-            raise OSError(
-                *lookup.error.args
-            ) from lookup.error  # An exception of its own for each who waits.
+            # An exception of its own for each who waits.
+            raise OSError(*lookup.error.args) from lookup.error
 
         if lookup.error is not None:
             raise lookup.error
@@ -94,6 +95,7 @@ class NameLookups:
         return lookup.addresses
 
     def _has_place(self, owner: str) -> bool:
+        # Of what is free now: the more owners hang, the less each one may take.
         free = self._places - len(self._running)
         return free > 0 and self._held[owner] < max(1, free // SHARE_DIVISOR)
 
@@ -109,6 +111,7 @@ class NameLookups:
         """Begin the look-up in a task of its own, as it outlives the caller who gives up."""
         lookup = self._running[host] = _RunningLookup(host, owner)
         self._held[owner] += 1
+        # A thread cannot be cancelled, so the place is taken until the resolver returns.
         trio.lowlevel.spawn_system_task(self._run, lookup, port)
         return lookup
 
@@ -124,5 +127,6 @@ class NameLookups:
             del self._held[lookup.owner]
 
         lookup.ended.set()
+        # One of each owner, who may have a share of the place that has become free.
         for lot in tuple(self._waiting.values()):
             lot.unpark()

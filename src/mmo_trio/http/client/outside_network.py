@@ -70,6 +70,7 @@ async def connect(
 
     Raises OSError when none answers, with the reason of the first. Never ends by itself when an
     address stays silent: the caller has the deadline."""
+    # The usual case needs no tasks.
     if len(addresses) == 1:
         return await network.connect(addresses[0], port)
 
@@ -84,11 +85,13 @@ async def connect(
             ended.set()
         else:
             connected.append(stream)
+            # The first one wins; whoever is still connecting is cancelled, and closes what it has.
             nursery.cancel_scope.cancel()
 
     try:
         async with trio.open_nursery() as nursery:
             for address in interleave_families(addresses):
+                # The next attempt begins when this one has failed, or after the delay.
                 ended = trio.Event()
                 nursery.start_soon(attempt, address, ended)
                 with trio.move_on_after(ATTEMPT_DELAY_S):
@@ -98,10 +101,12 @@ async def connect(
             stream.close()
         raise
 
+    # Two may connect in the same turn of the loop.
     for stream in connected[1:]:
         stream.close()
 
     if not connected:
+        # The first address is the best one, so its reason tells most.
         raise errors[0]
 
     return connected[0]
@@ -136,6 +141,7 @@ class TlsStream:
     async def send_all_now(self, data: bytes) -> None:
         """Send all of it and begin at once. Raises BrokenResourceError when the server is gone."""
         while data:
+            # Into memory: the records leave together, with what a handshake has left.
             data = data[self.tls.write(data) :]
         await self._flush()
 
@@ -143,9 +149,8 @@ class TlsStream:
         """Return the bytes that arrived, b"" at the end; many servers end TCP without ending TLS
         first. Raises ssl.SSLError, or BrokenResourceError when the server is gone."""
         if not self._incoming.eof and not self.has_unread:
-            await (
-                self._exchange_records()
-            )  # The library would find nothing, and say so by an error.
+            # The library would find nothing, and say so by an error.
+            await self._exchange_records()
 
         while True:
             try:
@@ -187,10 +192,13 @@ class SystemNetwork:
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
         stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
         try:
+            # Each request is one write and waits for its answer: Nagle's delay would only cost
+            # time.
             connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             code = connecting.connect_ex(_socket_address(address, port))
             if code == errno.EINPROGRESS:
                 await trio.lowlevel.wait_writable(connecting)
+                # connect(2): the socket is writable once it is decided, and this says how.
                 code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
             if code:
@@ -224,6 +232,7 @@ class SystemNetwork:
             return
 
         session = stream.tls.session
+        # TLS 1.2 may have a session without a ticket, which the server keeps or not.
         if session is None or not session.has_ticket:
             return
 

@@ -339,6 +339,7 @@ class ServerConnection:
                 return
 
         self._set_deadline(self._limits.write_timeout_s)
+        # Small ones need no budget: the number of connections bounds them.
         size_bytes = len(data) + len(large_body)
         if size_bytes <= connection_limits.SMALL_RESPONSE_BYTES:
             await self._stream.send_all(data)
@@ -419,6 +420,7 @@ class ServerConnection:
     async def _receive_body(self, parsed_head: ParsedHead, limit: int) -> bytes:
         self._timeout_problem = BODY_TIMEOUT
         self._set_deadline(self._limits.body_timeout_s)
+        # A client that has sent a part already does not wait for it.
         if parsed_head.expects_continue and self._reader.is_empty:
             await self._send_continue()
 
@@ -512,9 +514,11 @@ def _connection_field(parsed_head: ParsedHead | None, keep_alive: bool) -> bytes
 # Chunks of one body: 256 KiB in chunks of 256 bytes fit; chunks of one byte would only waste time.
 CHUNKS_MAX: Final = 1024
 
+# A client takes one entry for each method and each length of a body.
 HEADS_CACHED: Final = 512
 
 # Bytes of the largest head that is cached; larger ones are parsed each time.
+# So the cache holds a megabyte at most.
 CACHED_HEAD_BYTES_MAX: Final = 2048
 
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
@@ -578,6 +582,7 @@ class RequestReader:
         """Return the next request's head once it is complete; raises ProblemError for a malformed
         one."""
         self.skip_line_ends()
+        # From where the last look ended: a head in single bytes would cost their square.
         end = self._buffer.find(END_OF_HEAD, max(0, self._scanned_bytes - len(END_OF_HEAD)))
         if end < 0:
             problem = check_partial_head(
@@ -594,6 +599,7 @@ class RequestReader:
         self._buffer = self._buffer[end:]
         self._scanned_bytes = 0
 
+        # The body belongs to this head, whatever the handler makes of it.
         parsed_head = parse_any_head(head, self._limits)
         if parsed_head.body_length is None:
             self._pending_body = _ChunkedRequestBody()
@@ -692,6 +698,7 @@ class _ChunkedRequestBody:
     def receive(self, data: bytes, limit: int) -> bytes | None:
         """Decode these bytes; return the whole body once it is complete."""
         try:
+            # Both limits at each piece: one chunk may be larger than the whole limit.
             for piece in self._decoder.receive(data):
                 self._body += piece
                 if len(self._body) > limit:

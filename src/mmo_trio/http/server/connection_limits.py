@@ -23,6 +23,8 @@ logger = structlog.get_logger(__name__)
 
 # Outdated entries that the timer keeps, besides as many as it has others, before it drops all of
 # them.
+# To rebuild the heap costs as much as it has entries, so it happens only once it has as many
+# outdated ones.
 OUTDATED_MAX: Final = 1024
 
 # Connections that a full listener chooses at a time to make room.
@@ -118,6 +120,7 @@ class ConnectionTable:
         most; return whether there is one, as none of those that have sent theirs is ended."""
         while True:
             while self._dispensable:
+                # It may have sent its request, or be gone, since it was chosen.
                 connection, waiting_since = self._dispensable.popleft()
                 still_waits = connection.waiting_since == waiting_since
                 if still_waits and connection in self._connections:
@@ -133,6 +136,7 @@ class ConnectionTable:
         """Yield connections that would make room, the first one first, each with the time since
         which it waits. There are several, as a full listener is asked often, and looking through
         all of its connections takes half a millisecond."""
+        # 1. Those that wait, by network, the longest waiting at the end of each list.
         waiting: dict[str, list[TrackedConnection]] = {}
         for connection, network in self._connections.items():
             if connection.waiting_since < math.inf:
@@ -143,6 +147,7 @@ class ConnectionTable:
             connections.sort(key=lambda each: each.waiting_since, reverse=True)
             by_count.append((-self._per_network[network], connections[-1].waiting_since, network))
 
+        # 2. One after the other of the network that holds most: a flood pays for itself.
         heapify(by_count)
 
         for _ in range(DISPENSABLE_MAX):
@@ -159,10 +164,12 @@ class ConnectionTable:
         """Count one connection until it is removed."""
         self._connections[connection] = network = subscriber_network(connection.client)
         self._per_network[network] += 1
+        # Before it is full: making room one by one costs more.
         if len(self._connections) >= self._limits.connections * 7 // 8:
             self.shorten_idle_timeout()
         else:
             self.idle_timeout_s = self._limits.idle_timeout_s
+            # With enough room the choice is outdated when the next one is needed.
             self._dispensable.clear()
 
     def remove(self, connection: TrackedConnection) -> None:
@@ -223,6 +230,7 @@ class DeadlineTimer:
             now = trio.current_time()
             while self._entries and self._entries[0][0] <= now:
                 at, _, deadline = heappop(self._entries)
+                # Equal numbers, as each entry has the very float of its deadline.
                 if at == deadline.entry_at:
                     deadline.pass_if_due(now)
                 else:
@@ -234,6 +242,7 @@ class DeadlineTimer:
         self._entered += 1
         deadline.entry_at = deadline.at
         heappush(self._entries, (deadline.at, self._entered, deadline))
+        # `run` may be asleep until a later one.
         self._pause.deadline = self._entries[0][0]
 
     def forget(self, deadline: MovableDeadline) -> None:
@@ -265,6 +274,7 @@ class MovableDeadline:
     def move(self, at: float) -> None:
         """Let it pass at another moment."""
         self.at = at
+        # Later ones are found when the entry comes up: nearly every deadline moves on before that.
         if at < self.entry_at:
             self._timer.enter(self)
 
@@ -314,9 +324,12 @@ class WriteBudget:
         end the block soon. A response that is larger than the whole budget is broken off at once
         only if others wait as well."""
         waiting = _WaitingResponse(size_bytes, holder, break_off)
+        # Counted first, so that it can be the one that has to go.
         self._waiting.setdefault(holder, {})[waiting] = None
         self.waiting_bytes += size_bytes
         try:
+            # Alone it may be larger than the budget: a page of records may be, and nobody else
+            # loses by it.
             while self.waiting_bytes > self.limit_bytes and self.waiting_bytes > size_bytes:
                 self._break_one_off()
             yield
@@ -324,11 +337,13 @@ class WriteBudget:
             self._release(waiting)
 
     def _break_one_off(self) -> None:
+        # Whoever holds most pays, not who came last: slow readers cannot push others out.
         largest = max(
             self._waiting.values(),
             key=lambda responses: sum(response.size_bytes for response in responses),
         )
         oldest = next(iter(largest))
+        # Released here, as its block ends only in its own task's next turn.
         self._release(oldest)
         if (suppressed := self._log.acquire(trio.current_time())) is not None:
             logger.warning(

@@ -67,6 +67,7 @@ async def serve_http(
     sockets gets all new connections."""
     async with trio.open_nursery() as timing:
         timing.start_soon(context.deadline_timer.run)
+        # Three nurseries, as three things end one after the other: accepting, requests, the timer.
         async with trio.open_nursery() as serving:
             acceptor = _Acceptor(context, serving)
             async with trio.open_nursery() as accepting:
@@ -76,6 +77,8 @@ async def serve_http(
                 await context.drain.wait()
                 accepting.cancel_scope.cancel()
 
+            # Idle connections go now or after a grace; those in use have until the drain's own
+            # deadline.
             now = trio.current_time()
             context.connection_table.close_idle_at(now + context.idle_grace_s())
             serving.cancel_scope.deadline = now + context.limits.drain_timeout_s
@@ -100,6 +103,8 @@ class _Acceptor:
             try:
                 await self._accept_for_ever(listener)
             finally:
+                # They are connected, and their requests may have come: closing the socket would
+                # reset them.
                 for transport in accept_waiting(listener):
                     self._accept(transport)
 
@@ -110,6 +115,7 @@ class _Acceptor:
             except OSError as error:
                 if error.errno not in OUT_OF_RESOURCES:
                     raise
+                # The connection stays in the kernel's queue; without a pause this loop would spin.
                 await self._pause(errno.errorcode[error.errno])
                 continue
             for stream in chain(
@@ -132,6 +138,7 @@ class _Acceptor:
         client = transport.peer_address()
         listener = self.listener_context
         table, rules = listener.connection_table, listener.accept_rules
+        # In the order of their cost: nothing is sent to whoever may not connect at all.
         if client is None:
             transport.close()
         elif not rules.permits_client(client):
