@@ -77,8 +77,8 @@ RESTORED_RETRY_AFTER_S: Final = 300
 
 RESTORED = problems.UNAVAILABLE.problem(
     "The gateway was restored from a backup, and payments of late may be missing. Nothing was "
-    "stored. Do not pay again"
-    " by another way: look the payment up, or send the same request, later.",
+    "stored. Do not pay again by another way: look the payment up, or send the same request, "
+    "later.",
     retry_after_s=RESTORED_RETRY_AFTER_S,
 )
 OUTCOME_UNKNOWN = problems.INTERNAL.problem(

@@ -274,8 +274,7 @@ METHOD_FIELDS: Final = (
         ),
         REQUIRED,
         "The `{method}` of requests: 1 to 100 characters without `/`; capitals count (C10). A key "
-        "may occur once for"
-        " each country.",
+        "may occur once for each country.",
     ),
     BrandField("provider", _provider, REQUIRED, "The `NAME` of a `[provider.NAME]` of `mmo.toml`."),
     BrandField(
@@ -314,9 +313,8 @@ METHOD_FIELDS: Final = (
         "push_accounts",
         _TEXTS,
         "`[]`",
-        "The offline deposits that belong to this method: `ACCOUNT`, or `ACCOUNT/PREFIX` for "
-        "those whose bill reference"
-        " begins so; the longest prefix counts (S4).",
+        "The offline deposits that belong to this method: `ACCOUNT`, or `ACCOUNT/PREFIX` for those "
+        "whose bill reference begins so; the longest prefix counts (S4).",
     ),
 )
 
@@ -604,8 +602,7 @@ BRAND_FIELDS: Final = (
         _api_keys,
         "one is made",
         "API keys of 24 to 256 visible ASCII characters. Better leave it out: a brand without a "
-        "key gets one, which is"
-        " shown once.",
+        "key gets one, which is shown once.",
     ),
     BrandField(
         "enabled",
@@ -633,8 +630,7 @@ BRAND_FIELDS: Final = (
             f"`{type.value} = {model.ReusePolicy().for_type(type).value}`" for type in model.Type
         ),
         "When a `merchantReference` may be used again after its window (C12): `unless_paid`, "
-        "`never` or"
-        " `after_window`, for all types of payment or for each.",
+        "`never` or `after_window`, for all types of payment or for each.",
     ),
     BrandField(
         "redirect_schemes",

@@ -69,18 +69,15 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_qr_codes": "Concluded QR code deliveries, by outcome.",
         "mmo_provider_conversations": "Active conversations with providers.",
         "mmo_provider_waiting": "Submissions and polls waiting for a conversation.",
-        "mmo_provider_breaker_state": "1 for the current state of this process's circuit "
-        "breaker for the "
-        "provider.",
+        "mmo_provider_breaker_state": "1 for the current state of this process's circuit breaker "
+        "for the provider.",
         "mmo_provider_simulated": "1 while no money moves by this process's account with the "
         "provider.",
         "mmo_provider_closed": "1 while the provider is closed by hand for new payments.",
         "mmo_provider_account_state": "1 for what is known of a part of the account with a "
-        "provider, on "
-        "all nodes.",
+        "provider, on all nodes.",
         "mmo_provider_balance": "What is in an account with a provider, in whole units of its "
-        "currency, on "
-        "all nodes.",
+        "currency, on all nodes.",
         "mmo_provider_balance_seconds_old": "Seconds since a provider has told the balance of "
         "an account.",
         "mmo_provider_float_seconds_left": "Seconds until a float is empty at the rate of the "
@@ -99,15 +96,11 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_http_problems": "Rejected requests, by the problem type of the response.",
         "mmo_http_request_seconds": "Time from the first byte of a request to its response.",
         "mmo_wall_clock_trusted": "1 while the machine's wall clock is trusted; 0 for a minute "
-        "after it "
-        "has stepped.",
+        "after it has stepped.",
         "mmo_wall_clock_seconds_ahead": "Seconds by which the trusted wall time is ahead of the "
-        "gateway's "
-        "own time.",
+        "gateway's own time.",
         "mmo_store_clock_seconds_ahead": "Seconds by which recorded wall time is ahead of the "
-        "clock of the "
-        "database's"
-        " server.",
+        "clock of the database's server.",
         "mmo_engine_batches": "Committed batches.",
         "mmo_engine_batch_failures": "Batches whose commit failed or is in doubt.",
         "mmo_engine_inputs": "Inputs decided.",
@@ -119,18 +112,15 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_transactions_pending": "Pending transactions, on all nodes.",
         "mmo_transactions_ended": "Transactions that have ended, by provider and result.",
         "mmo_transactions_stuck": "Transactions whose outcome has been unknown for an hour, "
-        "counted up "
-        "to 1,000.",
+        "counted up to 1,000.",
         "mmo_transactions_overdue": "Transactions whose poll or expiry is overdue by more than "
         "a minute.",
         "mmo_callbacks_open": "Callbacks without an outcome, on all nodes.",
-        "mmo_store_restorations": "How often the store was restored from a backup, or a "
-        "failover has "
-        "lost commits.",
+        "mmo_store_restorations": "How often the store was restored from a backup, or a failover "
+        "has lost commits.",
         "mmo_brands_on_hold": "Brands of which no payment is submitted any more.",
-        "mmo_brand_usage": "What a brand with limits uses: pending payments, or an amount of "
-        "today in "
-        "minor units.",
+        "mmo_brand_usage": "What a brand with limits uses: pending payments, or an amount of today "
+        "in minor units.",
         "mmo_approvals_open": "What one user has proposed and another one has not yet approved or "
         "rejected.",
         "mmo_audit_log_changes": "How often the audit log no longer held what this process had "
@@ -142,19 +132,15 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_reversal_reports": "Ended conversations about reversals, by provider and report.",
         "mmo_payee_questions": "Questions whose account is behind a number, by provider and "
         "outcome.",
-        "mmo_deposit_claims_open": "Reported deposits that wait for the operator's confirmation "
-        "or for the "
-        "end of the"
-        " payment that they name.",
+        "mmo_deposit_claims_open": "Reported deposits that wait for the operator's confirmation or "
+        "for the end of the payment that they name.",
         "mmo_retention_rows": "Old rows that this process has masked or removed, by what they are.",
         "mmo_retention_running": "1 while this process removes old rows.",
         "mmo_retention_failures": "Removals of old rows that ended early.",
         "mmo_callbacks_waiting": "Callbacks waiting for a delivery slot.",
         "mmo_callbacks_under_way": "Callbacks being delivered.",
         "mmo_callbacks_unrecorded": "Callbacks that wait for another attempt after a fault of "
-        "ours; nothing "
-        "of them was"
-        " sent.",
+        "ours; nothing of them was sent.",
         "mmo_callback_breakers_open": "Brands whose callback breaker is not closed.",
         "mmo_callbacks": "Concluded callbacks, by outcome.",
         "mmo_callback_seconds": "Duration of callbacks for which a request was sent.",

@@ -142,14 +142,13 @@ def _refusal(found: Recognition, file: Path) -> str:
     if found is Recognition.UNMARKED:
         return (
             f"{file} is missing, which says how far the store had come: copy it from the machine "
-            f"that served the store"
-            " last; if a backup was restored, or nobody knows, run `mmo db restored`"
+            "that served the store last; if a backup was restored, or nobody knows, run `mmo db "
+            "restored`"
         )
 
     return (
         f"it lacks what this gateway has served, or is another store, by {file}: if a backup was "
-        f"restored, run"
-        " `mmo db restored`; if this is a new store, remove that file"
+        "restored, run `mmo db restored`; if this is a new store, remove that file"
     )
 
 

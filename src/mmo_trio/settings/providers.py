@@ -87,8 +87,7 @@ HOOKS_GENERATION = CommonOption(
     1,
     COMMON_OPTION_MAX,
     "Raise it by 1 to change the secret part of its addresses for notifications; those of the "
-    "generation before are"
-    " accepted as well.",
+    "generation before are accepted as well.",
 )
 BALANCE_INTERVAL = CommonOption(
     "balance_interval_s",

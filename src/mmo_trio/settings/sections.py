@@ -184,13 +184,10 @@ class DatabaseSection:
     mark_file: Path | None = setting(
         FILE,
         None,
-        "How far this machine has seen the store come, by which a restored backup is recognised: "
-        "a file outside of what"
-        " a backup takes, on a disk that stays.",
-        default_text="beside `keys.master_key_file`, with `.mark` after its name, unless the "
-        "store is "
-        "there or nothing"
-        " can be written",
+        "How far this machine has seen the store come, by which a restored backup is recognised: a "
+        "file outside of what a backup takes, on a disk that stays.",
+        default_text="beside `keys.master_key_file`, with `.mark` after its name, unless the store "
+        "is there or nothing can be written",
     )
     failover_loss_s: int = setting(
         SECONDS,
@@ -383,9 +380,8 @@ class EgressSection:
     provider_ca_file: Path | None = setting(
         FILE,
         None,
-        "Further authorities (PEM) that may have signed an operator's certificate; "
-        "`extra_ca_file` is not trusted for"
-        " operators.",
+        "Further authorities (PEM) that may have signed an operator's certificate; `extra_ca_file` "
+        "is not trusted for operators.",
         default_text="the system's only",
     )
     allowed_ports: tuple[int, ...] = setting(PORTS, (), "The only allowed ports; none listed: any.")
@@ -405,8 +401,8 @@ class ConsoleSection:
         SWITCH,
         False,
         "Whether commands count as a second user where four eyes are required: `mmo tx reversals "
-        "approve` and `resolve`, and `mmo tx resolve`, which otherwise proposes. "
-        "A person with a shell and an account of the console would be two.",
+        "approve` and `resolve`, and `mmo tx resolve`, which otherwise proposes. A person with a "
+        "shell and an account of the console would be two.",
     )
     hosts: tuple[str, ...] = setting(
         HOST_NAMES,
@@ -418,9 +414,8 @@ class ConsoleSection:
         REVERSAL_LIMITS,
         (),
         "What one user of a role may ask back in a day (UTC) of one brand's payments, in one "
-        "currency; commands have"
-        " the role `admin`. With any limit, a role without one in a currency may ask nothing "
-        "back in it.",
+        "currency; commands have the role `admin`. With any limit, a role without one in a "
+        "currency may ask nothing back in it.",
     )
     second_factor: str = setting(
         one_of("off", "optional", "required"),
@@ -443,9 +438,8 @@ class KeysSection:
     master_key_file: Path = setting(
         FILE,
         Path("master.key"),
-        "The file with the key that seals API keys. Commands that need one create it, such as "
-        "`mmo brands apply`;"
-        " `mmo serve` does not. Every node needs the same.",
+        "The file with the key that seals API keys. Commands that need one create it, such as `mmo "
+        "brands apply`; `mmo serve` does not. Every node needs the same.",
     )
 
 

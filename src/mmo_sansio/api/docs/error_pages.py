@@ -63,10 +63,9 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             " that is no strict JSON object in UTF-8. Nothing was stored.",
             "merchant",
             "Send Content-Type: application/json without a Content-Encoding other than identity, "
-            "and a body made by a"
-            " JSON library: no member twice, no NaN, no bytes after the object, at most "
-            "1,000 members"
-            " and elements. If it comes in chunks, send no trailers. The detail names the place.",
+            "and a body made by a JSON library: no member twice, no NaN, no bytes after the "
+            "object, at most 1,000 members and elements. If it comes in chunks, send no trailers. "
+            "The detail names the place.",
             "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, "
             "column 24.",
         ),
@@ -182,38 +181,32 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "every earlier one has failed, and a pay-out or tax payment is not, unless the "
             "gateway's staff have chosen otherwise for your brand.",
             "The merchantReference 'order-1' was used before. Look the payment up by it, and send "
-            "a new reference only"
-            " for another payment.",
+            "a new reference only for another payment.",
         ),
         problems.PENDING_LIMIT: ErrorGuidance(
             "So many of the brand's payments are pending that no more are accepted.",
             "merchant",
-            "Send the same request again, with the same reference, when some of your payments "
-            "have ended: nothing was"
-            " stored. The gateway's staff can change the limit.",
+            "Send the same request again, with the same reference, when some of your payments have "
+            "ended: nothing was stored. The gateway's staff can change the limit.",
             "1000 payments are pending, which is the limit. Send the request again when some "
             "have ended.",
         ),
         problems.DAILY_LIMIT: ErrorGuidance(
             "The brand's payments of this day by this method would exceed the sum that is set for "
-            "a day. Payments that"
-            " have failed do not count.",
+            "a day. Payments that have failed do not count.",
             "merchant",
             "Send the same request again, with the same reference, after 00:00 UTC, or ask the "
-            "gateway's staff to"
-            " change the limit. If you did not make so many payments, say so at once: your key "
-            "may have leaked.",
+            "gateway's staff to change the limit. If you did not make so many payments, say so at "
+            "once: your key may have leaked.",
             "With this amount of 500.00 KES the day's payout payments by 'mpesa_ke' would exceed "
-            "100000.00 KES. A new"
-            " day begins at 00:00 UTC.",
+            "100000.00 KES. A new day begins at 00:00 UTC.",
         ),
         problems.TOO_MANY_REQUESTS: ErrorGuidance(
             "The brand sends more requests in a second than its limit allows. Nothing was stored.",
             "merchant",
             "Send the same request again, with the same reference, after the seconds that "
-            "Retry-After names. Wait for"
-            " callbacks instead of looking payments up again and again. The gateway's staff can "
-            "change the limit.",
+            "Retry-After names. Wait for callbacks instead of looking payments up again and again. "
+            "The gateway's staff can change the limit.",
             "The limit is 20 requests a second. Send the request again after a moment.",
         ),
         problems.REQUEST_TIMEOUT: ErrorGuidance(

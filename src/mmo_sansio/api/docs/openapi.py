@@ -43,9 +43,8 @@ API_KEY_SCHEME: Final = {
     "type": "apiKey",
     "in": "header",
     "name": "X-Api-Key",
-    "description": "The API key of your brand, in exactly one header. A retired key is "
-    "refused within "
-    "a minute.",
+    "description": "The API key of your brand, in exactly one header. A retired key is refused "
+    "within a minute.",
 }
 
 SUMMARIES: Final = {
@@ -62,8 +61,8 @@ SUMMARIES: Final = {
         "Take a payment on the hosted page",
         "Send the payer's browser to `pageUrl` at once, and store it: no look-up tells it. The "
         "page is valid for 30 minutes unless the gateway's staff have set another time, and a "
-        "payment that was not sent to its provider by then fails with `user_timeout`."
-        " Where the browser comes back to says nothing about the outcome; the callback does.",
+        "payment that was not sent to its provider by then fails with `user_timeout`. Where the "
+        "browser comes back to says nothing about the outcome; the callback does.",
     ),
     Operation.DIRECT_TAXPAYOUT: (
         "Pay a tax authority",
@@ -108,11 +107,10 @@ LINKS: Final = {
 
 RESULT_TEXTS: Final = (
     "The result",
-    "Sent once the payment has succeeded or failed, in one attempt. Compare the key in constant"
-    " time and refuse what has another; deduplicate results by `gatewayReference`, as in"
-    " rare cases the same callback comes twice. It may arrive before the answer to the creation. "
-    "A body with `qrImage`"
-    " and without `status` is a QR code and no result.",
+    "Sent once the payment has succeeded or failed, in one attempt. Compare the key in constant "
+    "time and refuse what has another; deduplicate results by `gatewayReference`, as in rare cases "
+    "the same callback comes twice. It may arrive before the answer to the creation. A body with "
+    "`qrImage` and without `status` is a QR code and no result.",
 )
 
 QR_CODE_TEXTS: Final = (
@@ -321,11 +319,9 @@ def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
 
 def _records_operation() -> dict[str, Any]:
     moment = (
-        "A calendar date of ISO 8601 or such a date with a time of hours and minutes at "
-        "least, such as"
-        " `2026-11-01T08:30Z`; without an offset it is UTC. Week dates, ordinal dates, hour 24 "
-        "and second 60 are"
-        " refused."
+        "A calendar date of ISO 8601 or such a date with a time of hours and minutes at least, "
+        "such as `2026-11-01T08:30Z`; without an offset it is UTC. Week dates, ordinal dates, hour "
+        "24 and second 60 are refused."
     )
     begin = f"Created at or after. Required without `page`. {moment}"
     end = f"Created before; later than `from`. Required without `page`. {moment}"

@@ -161,8 +161,7 @@ def _requested_party() -> Schema:
         "id": text("Your identifier for the end user.", max_length=creation_body.TEXT_MAX),
         "msisdn": text(
             "The phone number in international format: digits that begin with the country's code, "
-            "with or without `+`"
-            " before them, without spaces or hyphens.",
+            "with or without `+` before them, without spaces or hyphens.",
             min_length=creation_body.MSISDN_MIN,
             max_length=creation_body.MSISDN_MAX,
             pattern=f"^{creation_body.MSISDN_PATTERN}$",
@@ -187,10 +186,9 @@ def _requested_labels() -> Schema:
     key = {"minLength": 1, "maxLength": creation_body.LABEL_KEY_MAX, "pattern": NO_CONTROLS_PATTERN}
     return {
         "type": ["object", "null"],
-        "description": "Your own metadata; comes back unchanged. A key is a text of 1 to"
-        f" {creation_body.LABEL_KEY_MAX} characters, and a value is a text, a number, true, false "
-        f"or null; neither has"
-        " control characters such as a line break.",
+        "description": "Your own metadata; comes back unchanged. A key is a text of 1 to "
+        f"{creation_body.LABEL_KEY_MAX} characters, and a value is a text, a number, true, false "
+        "or null; neither has control characters such as a line break.",
         "maxProperties": creation_body.LABELS_MAX,
         "propertyNames": key,
         "additionalProperties": {"anyOf": [label, number, {"type": "boolean"}, {"type": "null"}]},
@@ -219,8 +217,8 @@ def _request(operation: Operation) -> Schema:
 
     meaning = (
         "Your reference for this payment, unique for your brand: the key of idempotency. Repeat a "
-        "request within 15"
-        " minutes with the same reference; later look the reference up first. Not `.` or `..`."
+        "request within 15 minutes with the same reference; later look the reference up first. Not "
+        "`.` or `..`."
     )
     reference = text(meaning, max_length=creation_body.TEXT_MAX)
     properties["merchantReference"] = reference | {"not": {"enum": [".", ".."]}}
@@ -256,8 +254,8 @@ def _delivery_url(description: str) -> Schema:
 def _redirect_url(when: str) -> Schema:
     meaning = (
         f"Where the payer's browser goes once {when}: an absolute URL of http or https, or of a "
-        f"scheme that the"
-        " gateway's staff have added for the brand, such as an app's. It is used exactly as given."
+        "scheme that the gateway's staff have added for the brand, such as an app's. It is used "
+        "exactly as given."
     )
     form = {"format": "uri", "pattern": "^(?:[A-Za-z][A-Za-z0-9+.-]*:|$)"}
     return optional_text(meaning, max_length=URL_LENGTH_MAX) | form
@@ -391,11 +389,9 @@ def _transaction() -> Schema:
     codes = "".join(f"\n- `{code}`: {EXPLANATIONS[code].meaning}" for code in ErrorCode)
     source = string(
         "What resolved it; null while pending. `webhook`: a notification of the provider, also "
-        "when it made the gateway"
-        " poll. `poll`: an answer to a request of the gateway, also to the submission itself. "
-        "`expiry`: a time limit of"
-        " the gateway. `manual`: the gateway's staff. Take a value that you don't know as "
-        "information only.",
+        "when it made the gateway poll. `poll`: an answer to a request of the gateway, also to the "
+        "submission itself. `expiry`: a time limit of the gateway. `manual`: the gateway's staff. "
+        "Take a value that you don't know as information only.",
         examples=[source.value for source in model.Source],
     )
     properties: Schema = {
