@@ -121,6 +121,7 @@ class Authenticator:
         `find_address` tells the client's address. Raises ProblemError for a key that was never seen
         valid from an address that has tried too many unknown ones, and StoreUnavailable when the
         key is not cached and the store does not answer."""
+        # 1. A key that was verified within the cache's time, under the configuration in use.
         digest = self._keyring.digest(key)
         now = self._monotonic()
         generation = self._known.generation
@@ -133,6 +134,7 @@ class Authenticator:
         ):
             return verified
 
+        # 2. An address that has guessed too often is not looked up any more.
         network = subscriber_network(find_address())
         if (
             verified is None
@@ -141,10 +143,14 @@ class Authenticator:
         ):
             raise ProblemError(UNSEEN_KEY)
 
+        # 3. The store. A master key that another process has just begun to use is read from its
+        # file.
         owner = await self._store.key_owner(*self._keyring.digests(key))
         if owner is None and self._reload_master_keys():
             owner = await self._store.key_owner(*self._keyring.digests(key))
 
+        # 4. Whatever was known before is replaced, so that the cache keeps the order of its
+        # entries.
         self._verified.pop(digest, None)
         if owner is None:
             self._count_wrong_key(network, now)
@@ -166,6 +172,7 @@ class Authenticator:
         self._wrong_keys[network] = bucket
         while len(self._wrong_keys) > ADDRESSES_MAX:
             self._wrong_keys.popitem(last=False)
+        # One line when the limit is reached, not one for each attempt.
         was_limited = bucket.delay(now) > 0
         bucket.spend(now)
         if bucket.delay(now) and not was_limited:
@@ -174,6 +181,8 @@ class Authenticator:
     async def is_host_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
         """Return whether this brand's keys work on the requested host: on its own one, and on all
         that are no other brand's (A6). Raises StoreUnavailable."""
+        # Kept with the configuration, read once a second; before the first read, and after a gap,
+        # asked for.
         brand_by_host = self._known.brand_by_host
         if brand_by_host is None or self._monotonic() >= self._known.trusted_until:
             brand_by_host = await self._read_hosts(None)
@@ -192,11 +201,13 @@ class Authenticator:
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
         record = await self._store.brand_record(order.brand)
+        # 1. Which key, and whether anything may be sent at all.
         selected = delivery_key.select_delivery_key(record, order, url)
         if isinstance(selected, delivery_key.DeliveryRefused):
             return selected
 
         assert record is not None, "it has the selected key"
+        # 2. The key that made the payment was retired: whoever had it has chosen the host.
         maker = delivery_key.maker_of(order, record.keys)
         if maker is not None and maker.retired_at is not None:
             vouching = delivery_key.keys_to_vouch(record, maker)

@@ -22,6 +22,7 @@ from mmo_trio.settings.sections import ListenSection
 from mmo_trio.settings.values import Network
 
 # Characters of the longest address that is read, with its zone (`%eth0`).
+# `ipaddress` reads a long text slowly; an IPv6 address has 45 characters at most.
 ADDRESS_LENGTH_MAX: Final = 64
 
 
@@ -59,9 +60,11 @@ class TrustedProxies:
         that is none of them.
 
         None when that address is missing or unreadable: the client is unknown then."""
+        # 1. Whoever is no proxy of ours speaks for itself, whatever its fields say.
         if not self.is_trusted(peer):
             return parse_address(peer)
 
+        # 2. From the end: each trusted proxy vouches for the entry before its own.
         entries = [entry.strip() for line in forwarded_for for entry in line.split(",")]
         client = ""
         while entries:
@@ -90,6 +93,7 @@ class TrustedProxies:
         else:
             forwarded = ""
         host = (forwarded or host.strip()).lower()
+        # An IPv6 address has colons, and its brackets stay.
         if host.startswith("["):
             return host.rsplit("]", 1)[0] + "]"
         return host.split(":", 1)[0].removesuffix(".")

@@ -105,6 +105,7 @@ class ApiHandler:
     ) -> HttpResponse | Problem | Admitted:
         """Return the response, or admit the body, after every check that needs no body (C9)."""
         try:
+            # The path comes before everything else, and names the request in metrics (C9).
             route = find_route(head, has_extensions=self.merchant_api.settings.has_extensions)
             context.route = route_name(route)
             match route:
@@ -149,6 +150,7 @@ class Readiness:
 
     async def require_ready(self) -> None:
         """Return when this process is ready. Raises StoreUnavailable."""
+        # What this process knows already costs no question to the store.
         error = self._recent_failure() or self.find_clock_fault()
         if error is None:
             async with self._lock:
@@ -160,6 +162,7 @@ class Readiness:
             raise StoreUnavailable(error)
 
     def _recent_failure(self) -> str | None:
+        # A commit after it shows that the store takes writes again.
         failed_at = self.engine.last_failure_at
         if (
             failed_at > self.engine.last_commit_at
@@ -218,6 +221,7 @@ class MerchantApi:
 
         Raises one of PROBLEM_ERRORS."""
         now = self.clock.monotonic()
+        # In true time: a sandbox's advance makes no client impatient.
         sender = Sender(earlier(now, self.clock.offset), context.has_left)
         owner = await self._find_key_owner(head, context, now)
         match requests.check_head(
@@ -225,6 +229,8 @@ class MerchantApi:
         ):
             case CreationHead() as creation:
                 assert owner is not None, "the head of a request without a key's owner is rejected"
+                # A restored store may lack the payment that this request repeats: it could be paid
+                # twice.
                 if self.is_restored(owner.brand.id):
                     return RESTORED
                 return Admitted(
@@ -232,11 +238,14 @@ class MerchantApi:
                 )
             case LookUp() | LookUpByMerchantReference() as query:
                 found = await self.store.look_up(query)
+                # A 404 would say that no payment was made, which a restored store cannot know (L1,
+                # L2).
                 if found is None and self.is_restored(query.brand):
                     return RESTORED
                 return look_up_response(found)
             case RecordsRequest() as request:
                 async with self.records_limit.turn(request.query.brand):
+                    # Before the read: what is created afterwards is dated behind the window (R7).
                     await self.served_windows.mark(request.query.end)
                     records = await self.store.list_records(request.query)
                     return page_response(records, request, self.settings)
@@ -257,6 +266,7 @@ class MerchantApi:
 
     async def _ask_about_payee(self, question: PayeeQuestion) -> HttpResponse:
         method = question.method
+        # 1. Whether the operator tells it at all; 2. the brand's rate; 3. the operator.
         if self.payees is None or not self.payees.can_ask(method.provider):
             raise ProblemError(_tells_no_names(method))
         await self.request_rates.check_payees(question.brand, self.payees_per_minute)
@@ -273,12 +283,14 @@ class MerchantApi:
     ) -> KeyOwner | None:
         """Return the owner of the request's key, as `Authenticator.find_owner`. Also raises
         ProblemError when the brand sends too many requests."""
+        # A client that repeats itself skips key, digest and host.
         known = self.authenticator.known_senders.find(head.headers, context.client, now)
         owner = known or await self.authenticator.find_owner(head, context)
         if owner is None:
             return None
 
         context.brand = owner.brand.id
+        # A disabled brand is refused anyway, and its rate is nobody's concern.
         if owner.brand.enabled and owner.brand.limits.requests_per_second is not None:
             await self.request_rates.check(owner.brand)
 
@@ -325,10 +337,12 @@ class ServedWindows:
         """Let nothing be created below this wall time any more, by this process or a later one. A
         window that ends in the future promises nothing. Raises StoreUnavailable when that cannot be
         saved."""
+        # This process at once, by its own clock.
         self.clock.mark_served(end)
         if self.save is None or self.clock.served_until <= self._saved_until:
             return
 
+        # Later ones by the store, and only where it is further than what was saved.
         async with self._lock:
             record = self.clock.record()
             if record.served_until > self._saved_until:

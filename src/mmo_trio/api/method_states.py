@@ -34,6 +34,7 @@ class MethodStates:
     def state_of(self, method: Method, operation: Operation) -> OperationState:
         """Return what would become of a payment now."""
         adapter = self.adapters.get(method.provider)
+        # Closed before held: what staff have closed does not open by itself.
         has_account = adapter is not None and (operation.type, operation.flow) in adapter.operations
         if not has_account or self.is_closed(method.provider):
             return OperationState.CLOSED

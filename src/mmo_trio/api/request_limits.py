@@ -24,6 +24,7 @@ from mmo_trio.storage.sql.store import Store
 logger = structlog.get_logger(__name__)
 
 # How long a process goes on with the number of processes that it read last.
+# Processes come and go rarely, and a few seconds above the rate harm nobody.
 COUNT_TTL = Span(5 * SECOND)
 
 # Bytes that a page takes while it is read: its objects, and the body into which they are joined.
@@ -35,6 +36,7 @@ PAGES_MEMORY_BYTES: Final = 48 * 1024 * 1024
 # Pages that are read at once; a store has more readers than that, for everything else.
 PAGES_MAX: Final = PAGES_MEMORY_BYTES // PAGE_MEMORY_BYTES
 
+# So that one brand leaves places to the others.
 PAGES_PER_BRAND_MAX: Final = 2
 
 # Seconds that a request waits for its turn before it is answered 503.
@@ -86,6 +88,7 @@ class RequestRates:
             self._counted_until = later(now, COUNT_TTL)
             await self._count_processes()
 
+        # Brands are few, and known to the store: nothing has to be forgotten.
         bucket = buckets.setdefault(brand, TokenBucket(rate, burst))
         # They may have changed since the last request.
         bucket.per_second = rate / self._processes
@@ -120,6 +123,7 @@ class RecordsLimit:
     async def turn(self, brand: str) -> AsyncIterator[None]:
         """Wait for the turn of this brand and hold it within the block. Raises ProblemError (503)
         when that takes too long."""
+        # The brand's turn first, or its waiting requests would hold the places of others.
         of_brand = self._brands.get(brand)
         if of_brand is None:
             of_brand = self._brands[brand] = trio.Semaphore(PAGES_PER_BRAND_MAX)
@@ -131,6 +135,7 @@ class RecordsLimit:
 @asynccontextmanager
 async def _held(semaphore: trio.Semaphore, deadline: float) -> AsyncIterator[None]:
     try:
+        # Without a scope, as nearly always there is room.
         semaphore.acquire_nowait()
     except trio.WouldBlock:
         with trio.move_on_at(deadline) as limit:

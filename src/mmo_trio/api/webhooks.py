@@ -79,6 +79,7 @@ class Webhooks:
 
     def admit(self, name: str, token: str, head: RequestHead, context: RequestContext) -> Admitted:
         """Admit the body. Raises ProblemError with 404 for an unknown sender."""
+        # Both faults look the same, so that nobody finds out which accounts there are.
         endpoint = self.endpoints.get(name)
         if endpoint is None or not _is_known(token, endpoint.tokens):
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
@@ -89,6 +90,7 @@ class Webhooks:
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
 
         async def respond(body: bytes) -> HttpResponse:
+            # It may come packed, though nobody has asked for that.
             unpacked = unpack_body(head.headers, body, bytes_max=self.body_limit)
             request = HttpRequest(head.method, head.target, head.headers, unpacked)
             response = await self.handle_notification(endpoint, request)
@@ -102,6 +104,7 @@ class Webhooks:
     ) -> HttpResponse:
         """Make the notification durable, then answer; one that is not the provider's own leaves a
         line in the log only. The provider repeats one that could not be stored."""
+        # 1. Is it the operator's own, where it signs?
         provider = endpoint.provider
         if endpoint.guard is not None:
             fault = endpoint.guard.refuse_notification(request, now=self.moment())
@@ -111,11 +114,13 @@ class Webhooks:
                 )
                 return HttpResponse(401)
 
+        # 2. What does it say, of a payment and of our account?
         notification = provider.read_notification(request)
         finding = None
         if endpoint.finder is not None:
             finding = endpoint.finder.read_finding(request)
 
+        # 3. All of it is durable before the answer: the operator forgets what was answered 200.
         try:
             if finding is not None:
                 await self.learn(finding)
@@ -123,6 +128,7 @@ class Webhooks:
             if isinstance(notification, BalanceReport):
                 await self.learn_balances(notification)
 
+            # A question before the payer is charged: nothing is stored, and the answer decides.
             if isinstance(notification, interface.DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
@@ -145,12 +151,14 @@ class Webhooks:
         and the store does not serve. Raises StoreUnavailable where there is no room, and what the
         store raises."""
         if not isinstance(input_, ProviderHinted):
+            # Only a hint may wait outside of the store: all else is answered once it is durable.
             reply = await self.submit(input_)
             if isinstance(input_, ReversalFailed):
                 self.note_reversal(input_, reply)
 
             return
 
+        # A hint only makes the gateway ask, so it may wait in a file.
         fault: StoreUnavailable | OutcomeUnknown = StoreUnavailable("It has not answered in time.")
         with trio.move_on_after(ANSWER_WITHIN_S):
             try:
@@ -178,10 +186,10 @@ class Webhooks:
                     self.store, provider, notification, self.references.next()
                 )
             case interface.DepositAnswer():
-                claim, owner = (
-                    await self.store.deposit_claim(provider.name, notification.receipt),
-                    None,
-                )
+                claim = await self.store.deposit_claim(provider.name, notification.receipt)
+
+                # A claim on a payment has its owner; any other one belongs to a brand.
+                owner = None
                 if claim is not None and claim.payment is None:
                     owner = await deposit_owner(self.store, claimed_deposit(claim))
                 return (answer_input(notification, claim, owner),)
@@ -193,6 +201,7 @@ class Webhooks:
     ) -> bool:
         """Return whether a deposit would find its owner: a payment that waits for this amount, or a
         brand."""
+        # The payment that the payer has named, else the brand that the account belongs to.
         payment = await payment_named_by(self.store, provider, deposit)
         if payment is not None:
             return (

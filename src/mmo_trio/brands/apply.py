@@ -91,17 +91,21 @@ def plan_brands(
     Keys are only added: a retired one stays retired, and one that the file doesn't name stays in
     use. Raises SettingsError when a key of the file belongs to another brand, or when a new one is
     too short."""
+    # 1. Brands that are there already, each with what staff have decided meanwhile.
     stored = {record.brand.id: record for record in current}
     known = [
         _with_present_state(entry, stored[entry.brand.id].brand, may_enable=may_enable)
         for entry in configured
         if entry.brand.id in stored
     ]
+    # 2. Methods that the file does not have stay unless it prunes: a forgotten line takes none
+    # away.
     missing = {
         brand.id: [] if prune else _removed_methods(stored[brand.id].brand, brand)
         for brand in known
     }
     known = [evolve(brand, methods=(*brand.methods, *missing[brand.id])) for brand in known]
+    # 3. What is new, what differs, what goes.
     names = {entry.brand.id for entry in configured}
     added = tuple(entry.brand for entry in configured if entry.brand.id not in stored)
     changed = tuple(brand for brand in known if stored[brand.id].brand != brand)
@@ -144,6 +148,7 @@ def _with_present_state(configured: ConfiguredBrand, stored: Brand, *, may_enabl
 
 
 def _removed_methods(before: Brand, after: Brand) -> Sequence[Method]:
+    # A method is known by both: one key may occur once for each country.
     kept = {(method.key, method.country) for method in after.methods}
     return [method for method in before.methods if (method.key, method.country) not in kept]
 
@@ -152,6 +157,7 @@ async def check_new_ids(store: Store, plan: BrandsPlan, *, reused: Collection[st
     """Raise SettingsError when a new brand would get the payments of a removed one, whose id it
     has, unless the id is `reused` on purpose."""
     for brand in plan.added:
+        # Payments belong to an id: a new merchant would read those of the old one.
         if brand.id not in reused and await store.admin.find_transactions(brand=brand.id, limit=1):
             fault = (
                 "an earlier brand with this id has payments, which the new one would see "
@@ -192,11 +198,13 @@ def _missing_keys(
     is_sandbox: bool,
 ) -> Iterator[NewApiKey]:
     length_min = SANDBOX_API_KEY_LENGTH_MIN if is_sandbox else API_KEY_LENGTH_MIN
+    # Retired ones as well: a key that was another brand's must not come back.
     owners = {key.digest: key.brand for record in current for key in record.keys}
     for brand in configured:
         where = f"brand {brand.brand.id}, api_keys"
         for number, api_key in enumerate(brand.api_keys, 1):
             digests = keyring.digests(api_key.encode())
+            # Under any of the master keys, as a rotation may be under way.
             owner = next((owners[digest] for digest in digests if digest in owners), None)
             if owner is None and len(api_key) < length_min:
                 fault = f"key {number} has fewer than {length_min} characters."
@@ -224,6 +232,7 @@ async def apply_plan(
     Brands are saved at once, then keys one by one; after a fault in between, a new plan has the
     missing changes. Raises BrandRemoved, and BrandsOvertaken where a brand is not in the version
     any more that the plan was made from: then nothing is done."""
+    # Brands first, in one commit with the row of the audit log; keys need their brand.
     if plan.replaced:
         overtaken = await store.admin.save_brands(
             (*plan.added, *plan.changed), removed=plan.removed, replaced=plan.replaced, event=event
@@ -308,6 +317,7 @@ async def _plan_start(
         may_enable=False,
     )
     await check_new_ids(store, plan)
+    # A key can be shown only once, and nobody reads what a service prints at its start (A5).
     if (keyless := plan.brands_needing_keys) and not is_sandbox:
         if len(keyless) > NAMES_SHOWN_MAX:
             more = f" and {len(keyless) - NAMES_SHOWN_MAX} more"

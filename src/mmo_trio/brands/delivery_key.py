@@ -70,6 +70,7 @@ def select_delivery_key(
     if order.flow is Flow.PUSH:
         return in_use[0]
 
+    # The key that made the payment, else the oldest one in use (A4).
     maker = maker_of(order, in_use) or in_use[0]
     return _maker_refusal(record.keys, order) or _host_refusal(record.brand, url) or maker
 
@@ -83,6 +84,7 @@ def maker_of(order: Order, keys: Iterable[StoredApiKey]) -> StoredApiKey | None:
 def keys_to_vouch(record: BrandRecord, maker: StoredApiKey) -> Set[str] | None:
     """Return the ids of the keys that vouch for hosts by payments of their own, once the maker of a
     payment is retired; None if nobody has to, as the brand's configuration names the hosts."""
+    # The configuration names the hosts, which no thief of a key can change.
     if record.brand.result_hosts:
         return None
     return {str(key.id) for key in record.keys if key.leaked_at is None and key.id != maker.id}
@@ -99,6 +101,7 @@ def _host_refusal(brand: Brand, url: str) -> DeliveryRefused | None:
 def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefused | None:
     """Return why nothing may be sent to the maker of the payment; None if nothing speaks against
     it."""
+    # Older than the record of keys: any leaked one of that time may have made it.
     if order.api_key_id is None:
         leaked = (key for key in keys if key.leaked_at is not None)
         if any(key.added_at <= order.created_at for key in leaked):
@@ -123,6 +126,7 @@ def keys_disclosed_through(
 
     `keys` are all keys of the brand, the oldest first; keys that are themselves marked as leaked
     are left out."""
+    # `none_older_since`: when the last of the keys so far went out of use.
     disclosed, none_older_since = [], now if leaked.retired_at is None else leaked.retired_at
     for key in keys:
         in_use_until = now if key.retired_at is None else key.retired_at

@@ -45,6 +45,7 @@ def method_name(method: Method) -> str:
 def brand_to_json(brand: Brand) -> dict[str, Any]:
     """Return a brand as a JSON object."""
     members: dict[str, Any] = _to_json(brand)
+    # The file's table is `brand.method`, one for each; in JSON they are a list.
     members["methods"] = members.pop("method")
     return members
 
@@ -122,6 +123,7 @@ def brand_differences(before: Brand, after: Brand) -> list[BrandDifference]:
 def changed_values(before: Brand, after: Brand) -> list[tuple[Member, Any, Any]]:
     """Return each value that differs between two versions of one brand, old and new, None where
     there is none: those of the brand, then those of each method, in the order of the file."""
+    # In the order of the file, with what is only in the new version behind it.
     old, new = dict(_values(before)), dict(_values(after))
     members = [*old, *(member for member in new if member not in old)]
     methods = list(dict.fromkeys(method for method, _ in members))
@@ -154,6 +156,7 @@ def _values(brand: Brand) -> Iterator[tuple[Member, Any]]:
             yield from _leaves("", field.key, getattr(brand, field.attribute))
     for method in brand.methods:
         name = method_name(method)
+        # The provider stands for the method itself: it says that there is one.
         yield (name, ""), f"provider {method.provider}"
         for method_field in METHOD_FIELDS:
             if method_field.key not in ("key", "country", "provider"):
@@ -181,6 +184,7 @@ def value_text(value: Any) -> str:
                 return "yes"
             return "no"
         case Logo():
+            # Two pictures of one size differ, too.
             digest = hashlib.sha256(value.content).hexdigest()[:16]
             return f"{value.media_type} of {len(value.content)} bytes, SHA-256 {digest}"
         case frozenset():

@@ -60,6 +60,7 @@ def edit_brand(brand: Brand, form: Mapping[str, str], *, elsewhere: Collection[s
     """Return the brand with these limits and flows; all else stays. Raises InvalidEdit.
 
     `elsewhere` are the providers whose payers do not confirm on the phone."""
+    # Only limits and flows: whatever else a form holds is not read.
     limits = _brand_limits(brand, form)
     methods = tuple(
         evolve(
@@ -76,6 +77,7 @@ def _flows(
     number: int, method: Method, form: Mapping[str, str], elsewhere: Collection[str]
 ) -> frozenset[Operation]:
     flows = frozenset(flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on")
+    # The rules of the file, and faults at the field of the form.
     if (fault := flow_fault(flows, method.provider, elsewhere)) is not None:
         error = SettingsError("flows", fault, "Use web/payin.")
         raise InvalidEdit(f"{number}.{Operation.DIRECT_PAYIN.value}", error)
@@ -104,6 +106,7 @@ def _brand_limits(brand: Brand, form: Mapping[str, str]) -> BrandLimits:
 def _method_limits(
     brand: Brand, number: int, method: Method, form: Mapping[str, str]
 ) -> Mapping[str, Limits]:
+    # Only currencies that the method has: a form adds none.
     tables = {
         currency: _given(form, f"{number}.{currency}.", METHOD_LIMITS) for currency in method.limits
     }

@@ -543,10 +543,8 @@ def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
     if not isinstance(value, dict):
         return model.ReusePolicy.same_for_all(_read_reuse(table, key))
 
-    choices, types = (
-        FileTable(f"{table.location}, {key}", value),
-        [type_.value for type_ in model.Type],
-    )
+    choices = FileTable(f"{table.location}, {key}", value)
+    types = [type_.value for type_ in model.Type]
     choices.allow_only(types)
     return model.ReusePolicy(
         **{type: _read_reuse(choices, type) for type in types if type in value}

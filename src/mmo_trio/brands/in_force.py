@@ -55,6 +55,7 @@ class InForce:
 async def wait_until_in_force(store: Store, *, timeout_s: float) -> InForce:
     """Wait until every process that serves the store uses what it holds now, at most `timeout_s`
     seconds. Raises what the store raises."""
+    # What was stored before the call is in this generation.
     generation = (await store.configuration()).generation
     deadline = trio.current_time() + timeout_s
     while True:
@@ -64,6 +65,7 @@ async def wait_until_in_force(store: Store, *, timeout_s: float) -> InForce:
             for process in serving
             if process.generation is None or process.generation < generation
         ]
+        # A process that hangs must not hold up the command: whoever waits is named.
         if not behind or trio.current_time() >= deadline:
             return InForce(
                 [process.name for process in serving if process.name not in behind], behind

@@ -43,6 +43,7 @@ class _DerivedKeys:
         if len(master_key) != MASTER_KEY_BYTES:
             raise ValueError(f"a master key has {MASTER_KEY_BYTES} bytes")
 
+        # One key for each purpose: what one of them reveals says nothing of the others.
         self.id = _derive_key(master_key, b"mmo-gateway master key: id", _ID_BYTES).hex()
         self.cipher = AESGCM(_derive_key(master_key, b"mmo-gateway api keys: seal"))
         self.digest_key = _derive_key(master_key, b"mmo-gateway api keys: digest")
@@ -124,6 +125,7 @@ class KeyRing:
         """Return the accepted secret parts of a provider's webhook URL, 128 bits each, equal on all
         nodes: that of this generation, which stands in new URLs, first, and that of the generation
         before."""
+        # An operator takes its time to learn a new address: that of the generation before goes on.
         generations = range(generation, max(generation - 2, FIRST_WEBHOOK_GENERATION - 1), -1)
         return tuple(
             _webhook_token(generation, provider, number)
@@ -166,6 +168,7 @@ class KeyRing:
 
 def generate_api_key() -> str:
     """Return a new API key: 43 characters for a header and a command line (no leading dash)."""
+    # A command would take it for an option.
     while (api_key := secrets.token_urlsafe(_KEY_ENTROPY_BYTES)).startswith("-"):
         pass
     return api_key
@@ -176,6 +179,7 @@ def _digest(keys: _DerivedKeys, api_key: bytes) -> bytes:
 
 
 def _seal(cipher: AESGCM, owner: str, secret: bytes) -> bytes:
+    # Random, as several processes seal with one key and cannot count together.
     nonce = os.urandom(_NONCE_BYTES)
     return nonce + cipher.encrypt(nonce, secret, owner.encode())
 
@@ -188,6 +192,7 @@ def _unseal(name: str, ciphers: Iterable[AESGCM], owner: str, sealed: bytes) -> 
 
 
 def _webhook_token(keys: _DerivedKeys, provider: str, generation: int) -> str:
+    # The first one has no number: addresses that operators know stay as they are.
     if generation == FIRST_WEBHOOK_GENERATION:
         subject = provider
     else:

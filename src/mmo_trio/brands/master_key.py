@@ -87,6 +87,7 @@ def create_master_key(path: Path) -> None:
     temporary = _write_temporary(path, [generate_master_key()])
     try:
         with suppress(FileExistsError):
+            # A link fails where the file is there, which a rename would replace.
             os.link(temporary, path)
     except OSError as error:
         raise _not_writable(path, error) from None
@@ -103,6 +104,7 @@ def replace_master_keys(path: Path, keys: Sequence[bytes]) -> None:
         if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
             os.chown(temporary, status.st_uid, status.st_gid)
 
+        # As it was, so that the gateway can still read a file that root has given to its group.
         temporary.chmod(stat.S_IMODE(status.st_mode))
         os.replace(temporary, path.resolve())
     except OSError as error:
@@ -142,6 +144,7 @@ def _write_temporary(path: Path, keys: Sequence[bytes]) -> Path:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Closed to others from its first byte on.
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(base64.b64encode(key) + b"\n" for key in keys)
@@ -168,6 +171,7 @@ async def open_keyring(store: Store, file: Path, *, may_create: bool, now: Insta
 
     With `may_create`, a store that has never been used with a master key gets one. Raises
     SettingsError when the file can't be used, or when its keys are not those of the store."""
+    # A store that was used needs its own key: a new one could open nothing.
     if may_create and _file_identity(file) is None and not await _is_used(store):
         create_master_key(file)
 
@@ -193,6 +197,7 @@ async def check_master_key(store: Store, file: Path, *, now: Instant) -> None:
 def master_key_fault(keyring: KeyRing, stored: Sequence[StoredMasterKey]) -> str | None:
     """Return why a process with this keyring can't serve a store with these master keys, in a
     sentence; None if it can."""
+    # All keys in use must be there, and the first one must be one of them.
     ids = [generation.id for generation in stored if generation.ended_at is None]
     if not set(ids) <= set(keyring.master_key_ids):
         names = f"{' and '.join(ids)}, and the file has {' and '.join(keyring.master_key_ids)}"
@@ -239,6 +244,7 @@ class MasterKeyFile:
         if found is None or found == self._seen:
             return False
 
+        # Seen also where it cannot be used: a file that is wrong is not read at every request.
         self._seen = found
         try:
             keys = load_master_keys(self.path)
@@ -274,6 +280,7 @@ async def _adopt_store(
     """Record the master key of a store that has none on record, and return the record. Raises
     SettingsError when an API key of the store was sealed with another one."""
     for record in await store.admin.brands():
+        # The newest of each brand is enough: all were sealed with one master key.
         for key in record.keys[-1:]:
             try:
                 keyring.unseal(record.brand.id, key.sealed)
@@ -325,6 +332,7 @@ async def rotate_master_key(
     first, second = _load_two(file, "begin with `mmo keys prepare`")
     newest, other = await _newest_master_key(store, first, second), KeyRing(second).master_key_id
     known = [master_key.id for master_key in await store.admin.master_keys()]
+    # A step that was interrupted goes on from here.
     if newest.id != other:
         if other in known:
             raise RotationError(
@@ -332,10 +340,12 @@ async def rotate_master_key(
             )
         await store.admin.add_master_key(StoredMasterKey(newest.generation + 1, other, now))
 
+    # Other processes accept both by now, so what is resealed can be opened by all.
     keyring = KeyRing(second, first)
     for reseal in reseals:
         await reseal(store.admin, keyring)
 
+    # The file last: until then the step can be repeated.
     replace_master_keys(file, [second, first])
     return keyring
 
@@ -355,11 +365,11 @@ async def finish_rotation(
             "the second key of the file is not yet in use: `mmo keys rotate` is the next step"
         )
 
-    for (
-        reseal
-    ) in reseals:  # A process that was not replaced may have sealed something with the second key.
+    # A process that was not replaced may have sealed something with the second key.
+    for reseal in reseals:
         await reseal(store.admin, KeyRing(first, second))
 
+    # Only once nothing is sealed with it any more.
     await store.admin.end_master_keys(below=newest.generation, now=now)
     replace_master_keys(file, [first])
     return KeyRing(first)

@@ -17,6 +17,7 @@ from mmo_trio.storage.interface.admin_types import BrandRecord, PaymentFilter, S
 from mmo_trio.storage.sql.admin_store import AdminStore
 
 # The newest payments of a brand that count; so many are read at most.
+# Ten pages: more would hold up callbacks that wait for the answer.
 PAYMENTS_READ_MAX = 5_000
 
 READ_AGAIN_AFTER = Span(5 * SECOND)
@@ -37,14 +38,14 @@ class UsedHosts:
         """Return whether a payment that one of these keys made sends results to the host of this
         URL; one of the last READ_AGAIN_AFTER may be missed."""
         host = parse_url(url).host
+        # One reads, the others find what it has read.
         async with self._reading:
             known, read_at = self._known.get(brand, ({}, None))
             is_old = read_at is None or self._monotonic() >= later(read_at, READ_AGAIN_AFTER)
             if is_old and not keys & known.get(host, set()):
-                read_at, known = (
-                    self._monotonic(),
-                    keys_by_host(await _newest_payments(self._store, brand)),
-                )
+                # The time before the read: what is stored meanwhile may be missing in it.
+                read_at = self._monotonic()
+                known = keys_by_host(await _newest_payments(self._store, brand))
                 self._known[brand] = known, read_at
 
         return bool(keys & known.get(host, set()))
@@ -58,6 +59,7 @@ async def open_hosts(
     brand, newest = record.brand.id, await _newest_payments(store, record.brand.id)
     recorded = await store.callbacks(brand=brand, limit=2 * PAYMENTS_READ_MAX)
     concluded = {record.gateway_reference for record in recorded}
+    # Results that are still to come, and those that have ended and are not yet delivered.
     pending = await store.find_transactions(
         brand=brand, status=Status.PENDING, limit=PAYMENTS_READ_MAX
     )
@@ -89,6 +91,7 @@ def keys_by_host(payments: Iterable[Transaction]) -> Mapping[str, Set[str]]:
 async def _newest_payments(store: AdminStore, brand: str) -> Sequence[Transaction]:
     page = await store.list_payments(PaymentFilter(brand=brand, limit=_PAGE_PAYMENTS))
     found = list(page.transactions)
+    # In pages, so that no read of the store takes long.
     while page.next_position is not None and len(found) < PAYMENTS_READ_MAX:
         page = await store.list_payments(
             PaymentFilter(brand=brand, before=page.next_position, limit=_PAGE_PAYMENTS)

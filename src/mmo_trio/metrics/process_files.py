@@ -50,6 +50,7 @@ class ProcessMetricsFiles:
 
     def write(self, text: bytes) -> None:
         """Write the metrics of this process. Raises OSError."""
+        # Replaced as a whole: another process may read it now.
         draft = self.directory / f"{self.process_name}.new"
         draft.write_bytes(text)
         os.replace(draft, self.directory / f"{self.process_name}{SUFFIX}")
@@ -58,6 +59,7 @@ class ProcessMetricsFiles:
         """Yield the metrics of the other processes that are alive."""
         for file in sorted(self.directory.glob(f"*{SUFFIX}")):
             try:
+                # Its own file is older than what it counts now.
                 if (
                     file.stem != self.process_name
                     and time.time() - file.stat().st_mtime < STALE_AFTER_S

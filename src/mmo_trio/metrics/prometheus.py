@@ -59,6 +59,7 @@ OVERDUE_METRIC_AFTER: Final = clock.MINUTE
 ROUTES: Final = (*ROUTE_NAMES, UNROUTED)
 
 # The store is queried at most once in this time.
+# Several scrapers share one read.
 BACKLOG_TTL_S: Final = 10.0
 
 # What each metric counts or shows, by its name.
@@ -164,6 +165,7 @@ class BacklogCache:
     async def backlog(self) -> Backlog | None:
         """Return the backlog, at most ten seconds old; None while it can't be read, whatever the
         reason."""
+        # Held during the read, so that all who ask meanwhile get its result.
         async with self._lock:
             if trio.current_time() >= self._expires_at:
                 self._backlog = await self._read()
@@ -171,6 +173,7 @@ class BacklogCache:
         return self._backlog
 
     async def _read(self) -> Backlog | None:
+        # What is overdue is judged by the gateway's own time, as the scheduler does.
         now = self.own_time()
         try:
             return await self.store.admin.backlog(
@@ -189,8 +192,9 @@ class PrometheusExporter:
     engine: Engine
     providers: ProviderWorker
     reversal_reports: Mapping[tuple[str, str], int]
-    payee_outcomes: PayeeOutcomes
     """The number of conversations about reversals, by provider and label of the report."""
+    payee_outcomes: PayeeOutcomes
+    """The number of questions about payees, by provider and outcome."""
     callbacks: Callable[[], CallbackStatistics]
     qr_codes: Mapping[DeliveryOutcome, int]
     """The number of concluded deliveries of QR codes, by outcome."""
@@ -217,6 +221,7 @@ class PrometheusExporter:
         """Return all metrics; those of other processes are a few seconds old."""
         if self.process_files is None:
             return _to_text([*self._own_families(await self.backlog_cache.backlog())])
+        # Each sample tells its process: rates are per process, and sums are for the query.
         families = await self._labelled_families(self.process_files.process_name)
         for text in self.process_files.read_others():
             families += text_string_to_metric_families(text)
@@ -261,6 +266,7 @@ class PrometheusExporter:
 
     def _certificate_metric(self) -> Metric:
         expires_at = self.certificate_expires_at()
+        # No sample rather than 0, which would raise an alarm where there is no TLS.
         if expires_at is None:
             return _gauge("mmo_certificate_seconds_left")
         left = elapsed(self.clock.wall_time(), expires_at) // SECOND
@@ -269,6 +275,7 @@ class PrometheusExporter:
     def _provider_metrics(self) -> Iterator[Metric]:
         yield _gauge("mmo_provider_conversations", ({}, self.providers.active))
         yield _gauge("mmo_provider_waiting", ({}, self.providers.waiting))
+        # Sorted, so that two scrapes differ in their values only.
         counts = dict(sorted(self.providers.counts.items()))
         yield from _provider_counters(counts)
         reports = sorted(self.reversal_reports.items())
@@ -357,14 +364,13 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
 
 
 def _float_metrics(floats: Sequence[KnownFloat]) -> Iterator[Metric]:
-    balances, seconds_left, low = (
-        list[tuple[Labels, float]](),
-        list[tuple[Labels, float]](),
-        list[tuple[Labels, float]](),
-    )
+    balances: list[tuple[Labels, float]] = []
+    seconds_left: list[tuple[Labels, float]] = []
+    low: list[tuple[Labels, float]] = []
     for watched in floats:
         latest = watched.forecast.latest
         labels = {"provider": latest.provider, "account": latest.account}
+        # A float is exact enough for a graph; books never come from metrics (G6).
         balances.append(({**labels, "currency": latest.amount.currency}, float(latest.amount.text)))
         if latest.is_float:
             low.append((labels, int(watched.is_low)))
@@ -385,6 +391,7 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
             for digit in (2, 4, 5)
         ),
     )
+    # Each problem from the first scrape, also at 0: a rate needs a value before the first one.
     problems = (
         ({"problem": problem_type.segment}, http_metrics.problems.get(problem_type.segment, 0))
         for problem_type in PROBLEM_TYPES
@@ -421,6 +428,7 @@ def _engine_metrics(engine: Engine) -> Iterator[Metric]:
 
 def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     yield _gauge("mmo_store_up", ({}, int(backlog is not None)))
+    # The rest is unknown, which an old number would hide.
     if backlog is None:
         return
 
@@ -465,6 +473,7 @@ def _outcome_counter(name: str, outcomes: Mapping[DeliveryOutcome, int]) -> Metr
 
 
 def _merge_families(families: Iterable[Metric]) -> list[Metric]:
+    # One family for each name, as the format wants it, with the samples of all processes.
     found: dict[str, Metric] = {}
     for family in families:
         found.setdefault(family.name, family)

@@ -33,6 +33,7 @@ def configuration_faults(
     """Return everything for which `mmo serve` would refuse to start, as far as it can be seen
     without the store; of a key whose own fault is `known` nothing, as the settings have its
     default."""
+    # Each check is what the start does, so that both find the same.
     checks: list[Callable[[], object]] = [
         partial(open_certificates, settings.listen),
         partial(load_master_keys, settings.keys.master_key_file),
@@ -121,6 +122,7 @@ def _faults_of_one(
     that option leads to the next, until none does."""
     name, told = section.name, set[str]()
 
+    # Adapters stop at their first fault; here all are wanted, so it is answered and asked again.
     def faults_with(options: Mapping[str, object]) -> list[SettingsError]:
         tried = {name: evolve(section, options=options)}
         return list(_faults_of([partial(open_accounts, tried, {name: title}, environment)]))
@@ -132,6 +134,7 @@ def _faults_of_one(
         told.add(faults[0].location)
         key = faults[0].location.partition(" ")[0].removeprefix(f"provider.{name}.")
         others = {name: value for name, value in options.items() if name != key}
+        # The kind of the option isn't known here: the first value that moves the fault on is taken.
         for stand_in in STAND_INS:
             if stand_in is None:
                 options = others

@@ -92,6 +92,7 @@ async def run_service(
         ensure_authority(config.data_directory)
 
     settings = config.settings
+    # 1. What can fail without a store comes first: certificates, then the store itself.
     shutdown = Shutdown(trio.Event() if drain is None else drain, _idle_grace_s(settings))
     certificates = open_certificates(settings.listen)
     with ignore_repeated_stops(shutdown.requested) if drain is None else nullcontext():
@@ -105,11 +106,14 @@ async def run_service(
                     idle_grace_s = to_seconds(settings.limits.drain_timeout) / 2
                     signals.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
                 await signals.start(_handle_signals, shutdown, certificates, idle_grace_s)
+            # 2. Sockets before resources, as the port that was free is part of the gateway's
+            # addresses.
             if inherited is None:
                 listening_sockets = open_listening_sockets(settings.listen)
             else:
                 listening_sockets = inherited.listening_sockets
             try:
+                # 3. No engine runs before it is known that the store lacks nothing that was served.
                 mark_keeper = await recognise_store(store, config)
                 signals.start_soon(mark_keeper.run, shutdown.requested.set)
                 addresses = listener_urls(config, listening_sockets)
@@ -131,6 +135,7 @@ async def run_service(
             finally:
                 for listening_socket in listening_sockets.values():
                     listening_socket.close()
+            # Behind the last commit, so that the next start finds the mark of a store at rest.
             await mark_keeper.write_last()
             signals.cancel_scope.cancel()
 
@@ -142,8 +147,10 @@ async def run_components(
     each level ends before the outer one. Raises SettingsError or StoreUnavailable when the brands
     can't be applied."""
     components, shutdown = listeners.components, listeners.shutdown
+    # From the inside out: listeners end, then workers, then the engine that both report to.
     async with trio.open_nursery() as engine:
         await engine.start(components.engine.run)
+        # Once the gateway's own time goes on, and before anybody is served.
         ready = await prepare_store(resources)
         drain_workers = trio.Event()
         async with trio.open_nursery() as workers:
@@ -157,10 +164,12 @@ async def run_components(
             engine.start_soon(components.refusals.run)
             engine.start_soon(keep_ready, components.console_context)
             async with trio.open_nursery() as serving:
+                # READY is said only when all of them accept.
                 await listeners.start(serving)
                 with _running_file(resources.config, ready):
                     on_ready(ready)
                     await shutdown.requested.wait()
+                # Event streams would keep their connections open through the drain.
                 components.pages_context.closing.set()
                 logger.info("drain_started")
 

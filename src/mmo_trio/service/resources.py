@@ -88,6 +88,7 @@ OpenClients: TypeAlias = Callable[[ServiceConfig, EgressRules], HttpClients]
 def open_system_clients(config: ServiceConfig, rules: EgressRules) -> HttpClients:
     """Return clients that use the system's network and the configured authorities. Raises
     SettingsError."""
+    # Apart, as an authority for a merchant's receiver must not vouch for an operator.
     authorities = authorities_file(config.settings, "provider_ca_file")
     return HttpClients(
         deliveries=HttpClient(rules=rules, context=tls_context(*_receiver_authorities(config))),
@@ -110,12 +111,15 @@ async def build_resources(
 
     Raises SettingsError, also when the master key is not that of the store, and StoreUnusable when
     the machine's clock differs too much from the store's."""
+    # 1. A clock that differs from the store's would date payments wrongly: looked at first.
     clock = clock or GatewayClock(offset=_stored_clock_offset(config))
     await require_right_clock(clock, store)
+    # 2. The keys. Only a sandbox makes its own: in production a new key would open nothing.
     master_key_file = config.settings.keys.master_key_file
     keyring = await open_keyring(
         store, master_key_file, may_create=config.is_sandbox, now=clock.wall_time()
     )
+    # 3. What merchants and operators see from outside, and where callbacks may not go.
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
     return Resources(

@@ -16,6 +16,7 @@ from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.settings import ListenAddress, SettingsError
 from mmo_trio.settings.sections import ListenSection
 
+# As many as may wait while all workers are busy or replaced; Linux bounds it by `somaxconn`.
 BACKLOG = 1_024
 
 
@@ -34,6 +35,7 @@ def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]
                 listening_sockets[name] = opened.enter_context(
                     _open_listening_socket(name, address)
                 )
+        # All of them are open: from here on they are the caller's.
         opened.pop_all()
 
     return listening_sockets
@@ -42,6 +44,7 @@ def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]
 def _open_listening_socket(name: str, endpoint: ListenAddress) -> socket.socket:
     """Return a socket that listens on the first address to which the host resolves."""
     try:
+        # One address: a name with two would need two sockets, and two lines in READY.
         [(family, _, _, _, address), *_] = socket.getaddrinfo(
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -103,12 +106,14 @@ class Certificates:
 
     def reload(self) -> None:
         """Read the files again. Raises SettingsError and keeps the old contexts if they are bad."""
+        # All of it is read before anything is replaced, so that a bad file changes nothing.
         context, http2_context = self._read("http/1.1"), self._read("h2", "http/1.1")
         expires_at = _expiry(Path(self.files[0]).read_bytes())
         self._context, self._http2_context, self._expires_at = context, http2_context, expires_at
 
     def _read(self, *protocols: str) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        # Older ones are forbidden (RFC 8996).
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(protocols)
         try:

@@ -45,6 +45,7 @@ from mmo_trio.system.fault_report import DamagedFile
 logger = structlog.get_logger(__name__)
 
 # Seconds between two looks whether the store is still the same.
+# Each look is a read of the store by every process.
 LOOK_INTERVAL_S: Final = 5.0
 
 # Seconds between two looks whether a commit has raised the epoch of the store.
@@ -89,6 +90,8 @@ async def compare_store(
 
     must_be_marked = file is not None and settings.database.mark_file is not None
 
+    # A process that serves it already has recognised it: a new node's missing mark is no
+    # restoration.
     is_served = False
     if must_be_marked and mark is None:
         is_served = len(await store.serving_processes()) > (1 if serves else 0)
@@ -118,6 +121,7 @@ async def recognise_store(store: Store, config: ServiceConfig) -> MarkKeeper:
             logger.warning("restore_not_recognisable", remedy="set database.mark_file")
         return keeper
 
+    # Refused rather than served: a restored store has forgotten payments that were paid.
     match compared.found:
         case Recognition.RESTORED | Recognition.UNMARKED:
             raise StoreUnusable(_refusal(compared.found, compared.file))
@@ -130,6 +134,7 @@ async def recognise_store(store: Store, config: ServiceConfig) -> MarkKeeper:
             assert_never(compared.found)
 
     try:
+        # From here on each older backup is behind the mark.
         await store.raise_epoch()
     except OutcomeUnknown as error:
         raise StoreUnavailable("it is not known whether the epoch was raised") from error
@@ -172,6 +177,7 @@ async def restore_store(
     and with the new id everything is marked and on hold. Raises SettingsError when the mark can't
     be written, and what the store raises."""
     mark = compared.mark
+    # A new id tells all later marks apart from those of the time that was lost.
     if mark is None or mark.store_id == compared.stored.mark.store_id:
         lost_id = ""
     else:
@@ -245,6 +251,7 @@ class MarkKeeper:
 
     async def write(self) -> None:
         """Write the mark if a commit has raised it; when that fails, the next change is written."""
+        # Commits raise the epoch now and then; one of them says how far the store has come.
         raised, now = self.store.raised_state, trio.current_time()
         if raised is not None and raised != self._raised:
             self._raised, self._raised_at = raised, now
@@ -311,6 +318,7 @@ def find_mark_file(settings: Settings) -> Path | None:
     if database.mark_file is not None:
         return database.mark_file
 
+    # Beside the master key, which no backup of the store takes, and which every node has.
     beside = key.with_name(f"{key.name}.mark")
     is_in_store = not is_shared_store(database.url) and (
         beside.parent.resolve() == Path(database.url.removeprefix("sqlite:///")).parent.resolve()
@@ -350,6 +358,7 @@ def write_mark(file: Path, state: StoreState) -> None:
     """Write the mark of a store durably, as a whole or not at all. Several processes may write one
     file: it never goes back. A store that lacks what the file knows writes nothing, unless it was
     prepared and named anew. Raises OSError and DamagedFile."""
+    # The folder is locked, as the file itself is replaced.
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -357,6 +366,7 @@ def write_mark(file: Path, state: StoreState) -> None:
         if known is not None and (known == state.mark or not state.has_all_of(known)):
             return
 
+        # Written aside, synced, renamed: after a power cut there is the old mark or the new one.
         draft = file.with_name(f".{file.name}.part")
         draft.unlink(missing_ok=True)  # It may be that of a user who wrote it last.
         with draft.open("x", encoding="utf-8") as to:

@@ -40,9 +40,9 @@ from mmo_trio.system.logs import logs_in_background, name_process
 logger = structlog.get_logger(__name__)
 
 # Seconds that active conversations and callbacks have once the listeners are closed.
+# A conversation with an operator takes 20 s at most, a callback 15 s by default, and both are
+# recorded then.
 WORK_DRAIN_TIMEOUT_S = 40.0
-
-"""The exit code of a process that ended with an unexpected exception (EX_SOFTWARE)."""
 
 # The events that signals cause; the supervisor looks for ended children after each signal.
 SIGNAL_EVENTS: Mapping[int, Callable[[], policy.SupervisorEvent]] = {
@@ -71,6 +71,7 @@ def supervise(
     settings by `read_settings` and replaces one worker after the other. `on_serving` is called in
     each worker once it serves. Raises SettingsError when the service can't begin."""
     import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
+    # What can fail, fails here once, and not in each worker.
     open_certificates(config.settings.listen)
     listening_sockets = open_listening_sockets(config.settings.listen)
     addresses = listener_urls(config, listening_sockets)
@@ -144,6 +145,7 @@ class Supervisor:
 
         for key, _ in self._selector.select(timeout):
             if key.fd == signal_pipe:
+                # One byte for each signal; several may have come at once.
                 for number in os.read(signal_pipe, 4_096):
                     event = SIGNAL_EVENTS[number]()
                     if (
@@ -154,6 +156,7 @@ class Supervisor:
             else:
                 self._read_ready_pipe(key.fd, key.data)
 
+        # After each wake: SIGCHLD is not sent once for each child.
         self._reap()
         self._handle_event(policy.TimePassed())
 
@@ -204,6 +207,7 @@ class Supervisor:
             self._handle_event(policy.ForkFailed(slot))
             return
 
+        # The child keeps its own ends only: a pipe that others hold open never ends.
         if pid == 0:
             watched = [key.fd for key in self._selector.get_map().values()]
             self._selector.close()
@@ -235,6 +239,7 @@ class Supervisor:
         finally:
             signal.set_wakeup_fd(-1)
             for number, handler in before.items():
+                # An impatient second Ctrl-C must not turn a good end into a failure.
                 is_ending = self._exit is not None and number in STOP_SIGNALS
                 signal.signal(number, signal.SIG_IGN if is_ending else handler)
 
@@ -319,6 +324,7 @@ def _fork() -> int:
     """Fork while signals are blocked; the child has the default handlers. Return as os.fork."""
     sys.stdout.flush()
     sys.stderr.flush()
+    # Between fork and the new handlers a signal would run the parent's handler in the child.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EVENTS)
     try:
         pid = os.fork()
@@ -342,4 +348,5 @@ def run_and_exit(job: Callable[[], int]) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        # Not `sys.exit`: the parent's clean-up is none of the child's.
         os._exit(code)

@@ -232,6 +232,8 @@ def begin(state: SupervisorState, *, now: float) -> Transition:
 
 def transition(state: SupervisorState, event: SupervisorEvent, *, now: float) -> Transition:
     """Return the next state and the actions that follow from the event."""
+    # First what the event says, then what follows from the state, in this order: whoever is killed
+    # may be replaced in the same step, and the end is looked for last.
     state, first = _apply_event(state, event, now)
     actions = [*first]
     for step in (
@@ -264,6 +266,7 @@ def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> 
             started = LogMessage("rolling_restart_started")
             return evolve(state, workers_to_restart=state.workers), (started,)
         case ReloadRequested():
+            # One that is starting is told once it serves: it may have read the old files already.
             serving = state.pids(ProcessPhase.SERVING)
             commands = tuple(SendCommand(pid, ProcessCommand.RELOAD) for pid in serving)
             return evolve(state, reload_requested_at=now), commands
@@ -271,6 +274,7 @@ def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> 
             state = _with_process(state, pid, Process(slot, ProcessPhase.STARTING, now))
             return state, (LogMessage("process_started", slot, pid),)
         case ForkFailed(slot):
+            # The old worker serves on: a successor can wait, an empty slot cannot.
             if state.pids_in(slot, ProcessPhase.SERVING):
                 return _abort_rolling_restart(state)
             later = evolve(state.backoffs[slot], start_at=now + FORK_RETRY_DELAY_S)
@@ -288,8 +292,10 @@ def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> 
 def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
     """Let the process serve, and its predecessor retire."""
     process = state.processes[pid]
+    # It was told to stop while its report was on its way.
     if process.phase is not ProcessPhase.STARTING:
         return state, ()
+    # The new one serves before the old one retires, so no connection is refused in between.
     predecessors = state.pids_in(process.slot, ProcessPhase.SERVING)
     state = _with_process(state, pid, evolve(process, phase=ProcessPhase.SERVING, since=now))
     state, commands = _stop_processes(state, predecessors, ProcessCommand.RETIRE, now)
@@ -300,6 +306,8 @@ def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
 
 def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> Transition:
     process = state.processes[pid]
+    # The cases in this order: the preparation; one that was to end; one of two in its slot; the
+    # only one.
     others = {other: process for other, process in state.processes.items() if other != pid}
     state = evolve(state, processes=others)
     exited = LogMessage("process_exited", process.slot, pid, exit_code)
@@ -308,6 +316,7 @@ def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> 
         return state, (exited, *further)
 
     if process.phase is ProcessPhase.STOPPING:
+        # A process that dies while it is replaced is no failure of the service.
         is_failure = exit_code not in (0, -15) and state.is_stopping
         return evolve(state, exit_code=state.exit_code or int(is_failure)), (exited,)
 
@@ -343,6 +352,7 @@ def _schedule_restart(
 ) -> Transition:
     """Start a process for the empty slot, at once the first time, or give up before the service has
     served: what it needs may come back later, and until then connections wait for it."""
+    # One that serves for a moment and dies has not started either.
     is_failure = process.phase is ProcessPhase.STARTING or now - process.since < UPTIME_MIN_S
     if is_failure:
         failures = state.backoffs[process.slot].failures + 1
@@ -350,6 +360,7 @@ def _schedule_restart(
         failures = 0
 
     serving = state.pids(ProcessPhase.SERVING)
+    # A service that has served before goes on trying: its database may come back.
     is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
     if is_hopeless:
         if exit_code < 0:
@@ -361,6 +372,7 @@ def _schedule_restart(
         failed = evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason)
         return _begin_stop(failed, now)
 
+    # At once, then after 0.2 s, doubled: most faults are over at once, others take long.
     delay_s = 0.0
     if failures >= 2:
         delay_s = min(RESTART_DELAY_S * 2 ** (failures - 2), RESTART_DELAY_MAX_S)
@@ -377,6 +389,7 @@ def _begin_stop(state: SupervisorState, now: float) -> Transition:
     retiring = state.pids(ProcessPhase.STOPPING)
     running = state.pids(ProcessPhase.STARTING, ProcessPhase.SERVING)
     state, commands = _stop_processes(state, running, ProcessCommand.DRAIN, now)
+    # Their idle connections need no grace any more: nobody takes over.
     hurry = (SendCommand(pid, ProcessCommand.DRAIN) for pid in retiring)
     return state, (LogMessage("drain_started"), *commands, *hurry)
 

@@ -124,6 +124,8 @@ def assemble(
     """Build every part of a gateway on these resources. `certificate_expires_at` returns when the
     listeners' certificate expires; None without TLS. Raises SettingsError."""
     limits = resources.limits
+    # What this process keeps of brands and keys: one object, as its generation counts for all of
+    # it.
     known = KnownConfiguration()
     authenticator = Authenticator(
         resources.store,
@@ -135,6 +137,7 @@ def assemble(
         trusted_proxies=TrustedProxies.of(resources.settings.listen),
     )
     outbox = Outbox()
+    # SQLite commits one batch after the other; PostgreSQL lets a late input begin one of its own.
     has_one_writer = resources.store.batches_in_flight == 1
     engine = Engine(
         resources.store,
@@ -147,12 +150,15 @@ def assemble(
     foundation = Foundation(
         resources, open_configured_accounts(resources), known, authenticator, engine
     )
+    # The workers need the engine to report to, and the engine passes them its work: so they
+    # subscribe.
     workers = build_workers(foundation)
     outbox.subscribe(workers.take)
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
     refusals = RefusalRecorder(resources.store.admin, resources.clock.wall_time)
     scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
+    # Set when the listeners close; streams of pages end by it.
     closing = trio.Event()
     audit_head_logger = AuditHeadLogger(resources.audit_log)
     api = _api_handler(foundation, workers, refusals.note, scenarios)
@@ -250,6 +256,7 @@ class ConfiguredAccounts:
     @property
     def with_listings(self) -> Sequence[OpenAccount]:
         """Return the accounts for which what was paid can be listed."""
+        # Only of M-Pesa, and with a number that was registered for it, can payments be listed.
         accounts = [
             (operator_account, operator_account.adapter)
             for operator_account in self.operator_accounts.values()
@@ -273,12 +280,14 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
         resources.keyring,
         resources.urls.webhooks,
         settings.provider_kinds,
+        # Several processes share an operator's tokens through the store.
         resources.store.admin if resources.store.ownership is not None else None,
         resources.clients.providers.ask_provider,
         resources.urls.hosted_pages,
     )
     opened = open_accounts(settings.providers, resources.provider_titles, environment)
     for name, account in opened.items():
+        # Said at each start, as both are easily forgotten in a configuration.
         if trusts_anybody(account):
             logger.warning("deposits_trusted", provider=name)
         if account.provider.is_simulated:
@@ -299,6 +308,7 @@ def trusts_anybody(opened: OpenAccount) -> bool:
 def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
     """Open the account with the simulated operator. A sandbox without any provider has one, too."""
     providers, titles = resources.settings.providers, resources.provider_titles
+    # A sandbox without any provider has a title and no section.
     names = [name for name in titles if name not in providers or providers[name].kind == "sandbox"]
     if len(names) > 1:
         fault = "there is one sandbox operator, so one provider of that kind is enough."
@@ -317,6 +327,7 @@ def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
 def build_workers(foundation: Foundation) -> Workers:
     """Build one worker of each kind. Raises SettingsError for a provider without an account."""
     resources, accounts, engine = foundation.resources, foundation.accounts, foundation.engine
+    # 1. Who talks to operators.
     simulated_operator = _simulated_operator(foundation)
     opened, admin = accounts.operator_accounts.items(), resources.store.admin
     asked = [name for name, account in opened if isinstance(account.adapter, ReportsAvailability)]
@@ -324,9 +335,14 @@ def build_workers(foundation: Foundation) -> Workers:
         admin, accounts.provider_accounts, resources.clock.moment, with_availability=asked
     )
     providers = _provider_worker(foundation, account_checks, simulated_operator)
+    # 2. Who delivers to merchants.
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)
-    find_key, submit, clock = foundation.authenticator.delivery_key, engine.submit, resources.clock
+    find_key = foundation.authenticator.delivery_key
+    submit = engine.submit
+    clock = resources.clock
+
+    # Where several processes share the store, each brand's callbacks are one process's to send.
     ownership = resources.store.ownership
     owned = OwnedChannels(is_store_shared=ownership is not None, since_boot=clock.since_boot)
     backlog = DueBacklog()
@@ -349,6 +365,7 @@ def build_workers(foundation: Foundation) -> Workers:
 
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
     float_monitor = _float_monitor(foundation, providers.ask_for)
+    # 3. Who brings what is due to the workers above.
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
     scheduler = Scheduler(
         resources.store,
@@ -429,6 +446,7 @@ class Workers:
 
     def take(self, work: WorkItem) -> None:
         """Take on work that has just become durable."""
+        # Work first, then what only counts.
         self.dispatcher.dispatch(work)
         self.providers.note_result(work)
         self.float_monitor.note_result(work)
@@ -441,14 +459,20 @@ class Workers:
             for brand, snapshot in (await self.store.breakers()).items():
                 self.callbacks.load_breaker(brand, snapshot)
 
+        # Two nurseries: those who send end by themselves once drained, and then all others are
+        # cancelled.
         async with trio.open_nursery() as background:
             if self.simulated_operator is not None:
                 await background.start(self.simulated_operator.run)
 
             await background.start(self.configuration_watch.run)
             async with trio.open_nursery() as senders:
+                # Leases are given back only after the last callback, or another process might send
+                # it again (K3).
                 callbacks_ended = trio.Event()
                 await senders.start(self._run_callbacks, drain, callbacks_ended)
+                # Polls go on until the scheduler wakes nobody: each poll that was used up finds its
+                # worker.
                 nobody_wakes = trio.Event()
                 await senders.start(partial(self.providers.run, drain=nobody_wakes))
                 await senders.start(partial(self.qr_codes.run, drain=drain))
@@ -488,6 +512,7 @@ class Workers:
             await nursery.start(self.scheduler.run)
             task_status.started()
             await drain.wait()
+            # A round that has begun is finished: what it has woken is in nobody else's hands.
             with trio.move_on_after(LAST_ROUND_MAX_S):
                 async with self.scheduler.lock:
                     nursery.cancel_scope.cancel()
@@ -510,11 +535,13 @@ def _provider_worker(
     questions: dict[str, SendRequest] = {
         name: partial(checks.ask, name) for name in accounts.provider_accounts
     }
+    # The simulated operator has no breaker and no rate: both ways lead to it.
     if accounts.sandbox is not None and simulated_operator is not None:
         exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = (
             simulated_operator.exchange
         )
 
+    # A method without a way to its operator would take payments that nobody submits.
     for name in foundation.resources.provider_titles:
         if name not in exchanges:
             fault = "has no account with an operator."
@@ -554,8 +581,7 @@ def _payee_questions(
         providers[sandbox.name] = sandbox
         questions[sandbox.name] = simulated_operator.exchange
 
-    now = foundation.resources.clock.moment
-    return PayeeQuestions(providers, questions.__getitem__, now)
+    return PayeeQuestions(providers, questions.__getitem__, foundation.resources.clock.moment)
 
 
 def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]) -> FloatMonitor:
@@ -584,6 +610,7 @@ def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | None:
         return foundation.engine.enqueue(account.read_notification(notification))
 
     config = resources.config
+    # In production a `sandbox` provider may stand beside real ones, without a data directory.
     directory = config.data_directory or config.settings.keys.master_key_file.parent
     journal = OperatorJournal(directory / OPERATOR_JOURNAL_FILE)
     return SandboxOperatorWorker(journal, resources.clock.own_time, notify)
@@ -742,6 +769,7 @@ def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
         resources.store.retention,
         resources.settings.retention,
         resources.audit_log,
+        # Rows are dated by either clock; by the earlier one nothing is removed too soon.
         earlier_time=lambda: min(clock.wall_time(), clock.own_time()),
         is_busy=lambda: engine.queued > RETENTION_QUEUED_MAX,
     )
@@ -768,6 +796,7 @@ def _notice_worker(
         lambda: {name: account.breaker.state for name, account in accounts.items()},
         certificate_expires_at,
         settings.notices.failed_callbacks,
+        # Staff need to know that a message is about no real money.
         moves_no_money=foundation.accounts.providers.keys() <= foundation.accounts.simulated,
     )
     return NoticeWorker(matters, receiver, resources.clock.moment)

@@ -288,7 +288,10 @@ def mask_webhook_url(url: str) -> str:
     return f"https://{parse_url(url).authority}/{MASK}"
 
 
-_DATABASE_URL_FORM = '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or "postgresql://USER@HOST/DATABASE"'
+_DATABASE_URL_FORM = (
+    '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or '
+    '"postgresql://USER@HOST/DATABASE"'
+)
 
 
 def _parse_database_url(value: Any) -> str:

@@ -28,6 +28,7 @@ def commit() -> str:
     except OSError:
         return UNKNOWN
 
+    # `git archive` fills the placeholder in; a plain checkout still has it.
     if written and not written.startswith(_PLACEHOLDER):
         return written
 
@@ -36,6 +37,7 @@ def commit() -> str:
         return UNKNOWN
 
     describe = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
+    # No tag is wanted, only the hash.
     whole_hash = ["--exclude=*", "--abbrev=40"]
     try:
         found = subprocess.run(

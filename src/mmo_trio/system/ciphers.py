@@ -88,6 +88,7 @@ def _load_rsa_key(public_key: bytes) -> RSAPublicKey:
 
 def _load_public_key(public_key: bytes) -> object:
     if _PEM_CERTIFICATE_HEADER in public_key:
+        # M-Pesa publishes a certificate, others a key.
         return load_pem_x509_certificate(public_key).public_key()
     if public_key.lstrip().startswith(_PEM_HEADER):
         return load_pem_public_key(public_key)

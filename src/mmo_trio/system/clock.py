@@ -97,6 +97,7 @@ class GatewayClock:
 
     def wall_time(self) -> Instant:
         """Return the trusted wall time, for people to read."""
+        # Without the property, as every request asks.
         guard = self._guard or self.guard
         return Instant(self.monotonic() + guard.utc_ahead)
 
@@ -152,6 +153,8 @@ class GatewayClock:
         if self._ran_at is None:
             return
         now = self.since_boot()
+        # The boot clock runs on while the process, or its machine, is stopped: so a stop shows as a
+        # pause.
         pause, self._ran_at = Span(now - self._ran_at), now
         if pause > SUSPENDED_AFTER:
             self.last_suspension = Suspension(now, pause)
@@ -184,7 +187,9 @@ class GatewayClock:
         """Return this many moments as `now` and `utc` of `decide`, strictly increasing by both
         clocks within a call and in the gateway's own time also across calls (law 6). None is at or
         below the wall time `after`, nor in a window that was served."""
+        # Two inputs of one microsecond still have an order.
         time = max(self.own_time(), self._last_time + 1)
+        # Never in a window of records that a merchant has read to its end (R7).
         utc = max(time + self.guard.utc_offset, after + 1, self.served_until)
         self._last_time = Instant(time + count - 1)
         # A pair costs 0.1 us, and an object with names would cost 0.8 us, for each input.

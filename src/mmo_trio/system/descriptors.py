@@ -8,6 +8,7 @@ from typing import Final
 from attrs import frozen
 
 # The highest limit that is asked for; a hard limit may be without bound.
+# Linux's default for `fs.nr_open`.
 RAISED_MAX: Final = 1_048_576
 
 # Descriptors of a process besides its connections: the store, logs, look-ups, conversations with

@@ -55,6 +55,7 @@ def mask_own_number(msisdn: str) -> str:
     """Mask a number so that its owner recognizes it and nobody else does, and write it as people
     do: `+254 ••• ••• 007` (W3). One that begins with 0 has no country code: `0 ••• ••• 007`."""
     digits = msisdn.removeprefix("+")
+    # So short that the last three and a code would tell most of it.
     if len(digits) < 9:
         return mask_number(digits, visible=1)
 
@@ -64,6 +65,7 @@ def mask_own_number(msisdn: str) -> str:
     else:
         code = found[0]
 
+    # The hidden digits in groups of three from the right.
     hidden = MASK_CHARACTER * (len(digits) - len(code) - 3)
     first = len(hidden) % 3
     if first == 1:  # A single digit stands with the next three.
@@ -96,6 +98,7 @@ def mask_query(url: str) -> str:
 
 def visible_text(text: str) -> str:
     """Return the text with such characters escaped; line feeds and tabs stay."""
+    # Nearly every text, without an expression.
     if text.isascii() and text.isprintable():
         return text
     return _INVISIBLE.sub(_escape, text)
@@ -113,6 +116,7 @@ _MARKED_NUMBER = re.compile(r'"\\u0000(-?[0-9][-+.0-9Ee]*)"')
 def indent_json(text: str) -> str:
     """Return the JSON text with a member on each line; numbers keep their digits, as money is no
     float (G6)."""
+    # Numbers keep their digits as texts, which a NUL marks: no text of the gateway holds one (G7).
     document = json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber)
     marked = json.dumps(
         document, ensure_ascii=False, indent=2, default=lambda number: f"\0{number.text}"
@@ -122,6 +126,7 @@ def indent_json(text: str) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     r"""Return the JSON escape of a character, of two halves beyond U+FFFF."""
+    # JSON escapes are of UTF-16 (RFC 8259 section 7).
     halves = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{halves[at] << 8 | halves[at + 1]:04x}" for at in range(0, len(halves), 2))
 

@@ -24,6 +24,7 @@ def describe_fault(error: BaseException) -> str:
 
 
 def _descriptions(error: BaseException, seen: set[int]) -> Iterator[str]:
+    # An exception may be its own cause, over others; while they live, ids tell them apart.
     if id(error) in seen:
         return
 

@@ -13,12 +13,14 @@ from ulid import ULID
 
 from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant
 
+# Base64 makes 32 characters of it, without padding.
 PAGE_TOKEN_BYTES: Final = 24
 
 # The first 24 bits of a page token, before 168 random ones that no other has: it cannot be guessed
 # (W3).
 _PAGE_TOKEN_SHARED_BITS: Final = 0xFFFFFF << 168
 
+# A ULID: 48 bits of milliseconds, then these.
 _RANDOM_BITS: Final = 80
 
 # The first four of the last 12 characters of a ULID, which some operators repeat and by which there
@@ -68,6 +70,7 @@ class ReferenceGenerator:
         now = self._wall_time()
         drawn = self._neighbouring.apply(secrets.randbits(_RANDOM_BITS), now)
         candidate = now // MILLISECOND << _RANDOM_BITS | drawn
+        # The clock may step back, and a look-up relies on the order.
         if candidate > self._last:
             self._last = candidate
         else:

@@ -23,6 +23,7 @@ class KnownReleases:
     def fault(self) -> str | None:
         """Return what is wrong with the release that is installed; None for a known one. Raises
         PackageNotFoundError when none is installed."""
+        # Without an import: the name that is asked about may be gone already.
         installed = version(self.project)
         if ".".join(installed.split(".")[:2]) in self.minors:
             return None

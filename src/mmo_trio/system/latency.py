@@ -41,6 +41,7 @@ class LatencyHistogram:
 
     def observe(self, seconds: float) -> None:
         """Count one duration."""
+        # A bucket has what is not above its bound, as Prometheus's `le` says.
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total_s += seconds
 

@@ -81,12 +81,15 @@ class LogOutput:
 
     def write(self, line: str) -> None:
         """Take a line; never waits for who reads it."""
+        # A lone surrogate of somebody's text must not stop the line.
         data = f"{line}\n".encode("utf-8", "backslashreplace")
+        # A process that forks has no thread: its few lines are written at once or not at all.
         if self._thread is None:
             self._write_if_ready(data)
             return
 
         with self._changed:
+            # An empty queue takes a line of any size.
             if self._bytes + len(data) > self._bytes_max and self._lines:
                 self._drop(1)
                 return
@@ -124,6 +127,8 @@ class LogOutput:
                 self._drop(len(lines))
             elif self._unreported:
                 with self._changed:
+                    # Reported once lines get through again: before that the report would be dropped
+                    # as well.
                     number, self._unreported = self._unreported, 0
                 report_dropped(number)
 
@@ -134,6 +139,7 @@ class LogOutput:
                 if self._is_ending:
                     return None
                 self._changed.wait()
+            # All that wait, in one write.
             lines = list(self._lines)
             self._lines.clear()
             self._bytes = 0
@@ -143,6 +149,7 @@ class LogOutput:
         poll = select.poll()
         if self._descriptor is not None:
             poll.register(self._descriptor, select.POLLOUT)
+        # A pipe that says it is writable takes so many bytes, and might block at one more.
         for start in range(0, len(data), ATOMIC_BYTES):
             if not poll.poll(0) or not self._write_all(data[start : start + ATOMIC_BYTES]):
                 self._drop(1)
@@ -172,6 +179,7 @@ class LogOutput:
 def _stderr_descriptor() -> int | None:
     """Return standard error's descriptor; None when the process began without one, as the number
     then belongs to some other file."""
+    # Python leaves it out where the descriptor was closed before the start.
     if sys.__stderr__ is None:
         return None
     return _STDERR
@@ -194,6 +202,7 @@ def configure_logs(*, log_format: str, level: str) -> None:
             ],
         )
     )
+    # One handler, whoever has configured logging before: each line once.
     logging.root.handlers = [handler]
     logging.root.setLevel(number)
     structlog.configure(
@@ -260,6 +269,7 @@ def _final_processors(log_format: str) -> Sequence[Processor]:
 
 def redact_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Replace the exception of an event by a description without its message."""
+    # `logger.exception` gives True, libraries give an exception or a tuple.
     exc_info: Any = event.pop("exc_info", None)
     if exc_info is True:
         exc_info = sys.exc_info()
@@ -328,6 +338,7 @@ class RepetitionLimit:
     def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
         """Return the event, with the number of those `suppressed` before it. Raises DropEvent to
         suppress it."""
+        # The marks never reach the line.
         marks = [mark for mark in MARKS if event.pop(mark, False)]
         if not marks:
             return event

@@ -33,6 +33,7 @@ class ParkingSpot(Generic[T]):
         a cancellation, before any other task runs."""
 
         def abort(_: object) -> trio.lowlevel.Abort:
+            # At once, so that nobody hands a result to a task that is gone.
             self._task = None
             if on_cancel is not None:
                 on_cancel()
@@ -48,6 +49,7 @@ class ParkingSpot(Generic[T]):
         if task is None:
             return False
         self._task = None
+        # Cleared first: a task can be woken once only.
         trio.lowlevel.reschedule(task, result)
         return True
 
