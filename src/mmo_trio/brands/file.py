@@ -60,6 +60,7 @@ class FileTable:
     def text(self, key: str, length_max: int = 255) -> str:
         """Return a text that is not blank."""
         value = self.values.get(key)
+        # Blank is missing: a name of spaces would show nothing.
         if not isinstance(value, str) or not value.strip() or len(value) > length_max:
             self.fail(key, "it is missing or no text.", f"Give 1 to {length_max} characters.")
         return value
@@ -87,6 +88,7 @@ class FileTable:
 
     def allow_only(self, known: Iterable[str]) -> None:
         for key in self.values:
+            # A misspelt key would silently not apply: a limit of a brand, say.
             if key not in known:
                 self.fail(key, "there is no such key.", near_match(key, known))
 
@@ -97,6 +99,7 @@ class FileTable:
         return {
             key.attribute: key.kind.read(self, key.key)
             for key in known
+            # A required key that is missing is read, too, which is the fault.
             if key.key in self.values or key.default == REQUIRED
         }
 
@@ -157,8 +160,10 @@ _TEXTS: Final = FieldKind("list of texts", FileTable.text_list)
 def _amount(table: FileTable, key: str) -> Money:
     """Read the exact amount at `limits.CURRENCY.NAME`; a TOML float would have lost digits already
     (G6)."""
+    # The message has the whole place, `limits.KES.max`.
     _, currency, name = key.split(".")
     value = table.values["limits"][currency][name]
+    # A whole number is exact, and true is none.
     if isinstance(value, bool) or not isinstance(value, str | int):
         table.fail(key, f"{value!r} is no exact amount.", f'Put it in quotes: "{value}".')
     try:
@@ -217,6 +222,7 @@ def method_limits(table: FileTable, key: str) -> Mapping[str, model.Limits]:
             )
 
         amounts = {name: _amount.read(table, f"{where}.{name}") for name in bounds}
+        # No payment would fit.
         if amounts["min"].minor > amounts["max"].minor:
             table.fail(where, "min is above max.", "Exchange them.")
 
@@ -257,6 +263,7 @@ def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
     if not flows:
         table.fail(key, "there are none.", 'Write flows = ["direct/payin"].')
 
+    # Its own field reports a provider that is missing.
     provider = table.values.get("provider")
     if (fault := flow_fault(flows, provider, table.elsewhere)) is not None:
         table.fail(key, fault, 'Write flows = ["web/payin"].')
@@ -373,6 +380,7 @@ def brand_limits(table: FileTable, key: str) -> model.BrandLimits:
     """Read the limits of a brand as a whole. Raises SettingsError."""
     limits = table.table(key, "Write limits.pending_payments = 1000.")
     read = limits.attributes(BRAND_LIMIT_FIELDS)
+    # Without a rate nothing would be limited.
     if "requests_burst" in read and "requests_per_second" not in read:
         limits.fail("requests_burst", "it needs requests_per_second.", "Give both.")
     return model.BrandLimits(**read)
@@ -409,6 +417,7 @@ def logo(table: FileTable, key: str) -> model.Logo:
 
     try:
         with (table.folder / file).open("rb") as opened:
+            # One byte more tells that it is too large, whatever its size.
             content = opened.read(LOGO_BYTES_MAX + 1)
     except OSError as error:
         refuse(f"can't be read ({error.strerror}).")
@@ -514,6 +523,7 @@ def _enabled(table: FileTable, key: str) -> bool:
 def _push_result_url(table: FileTable, key: str) -> str:
     url = table.text(key, length_max=2048)
     host = None
+    # A brand's own host leads to this gateway as well.
     if "host" in table.values:
         host = _host.read(table, "host")
     if (
@@ -530,6 +540,7 @@ def _host(table: FileTable, key: str) -> str:
         target = egress_rules.parse_url(f"https://{host}/")
     except egress_rules.UrlError as error:
         table.fail(key, str(error), 'Give a host name only, such as "acme.example".')
+    # The parser takes a port and a path, which a name has not.
     if (target.path_and_query, target.port) != ("/", 443):
         table.fail(key, f"{host!r} is more than a name.", 'Write it like "acme.example".')
     return target.host
@@ -564,6 +575,7 @@ def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
     for scheme in schemes:
         if not _SCHEME_PATTERN.fullmatch(scheme):
             table.fail(key, f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
+        # `javascript:` would run in the payer's browser (C8).
         if scheme in egress_rules.FORBIDDEN_REDIRECT_SCHEMES:
             table.fail(key, f"{scheme} is dangerous in a browser.", "Leave it out.")
     return schemes
@@ -709,6 +721,7 @@ def parse_brands(
     top = FileTable(source, document, providers, rules, Path(source).parent, elsewhere)
     top.allow_only(("brand",))
     brands = tuple(_parse_brand(source, table) for table in top.tables("brand", "[[brand]]"))
+    # Across brands: each of these leads a request to one brand.
     _check_unique(source, "id", (brand.brand.id for brand in brands))
     _check_unique(source, "host", (brand.brand.host for brand in brands if brand.brand.host))
     _check_unique(source, "api_key", (key for brand in brands for key in brand.api_keys))
@@ -716,6 +729,7 @@ def parse_brands(
 
 
 def _parse_brand(source: str, table: FileTable) -> ConfiguredBrand:
+    # The id first: from here on messages name the brand.
     table = evolve(table, location=f"{source}, brand {_ID.read(table, 'id')}")
     read = {"api_keys": (), "methods": (), **table.attributes(BRAND_FIELDS)}
     api_keys = read.pop("api_keys")

@@ -72,6 +72,7 @@ def settings_page() -> str:
         for setting in SETTINGS.values():
             if setting.section == section:
                 default = setting.default_text
+                # A default that depends on others is told in words.
                 if not default:
                     default = f"`{setting.kind.format(setting.default)}`"
                 parts.append(
@@ -91,6 +92,7 @@ def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
     """Return the values in force; passwords and the secrets of providers are masked."""
     for key, setting in SETTINGS.items():
         value = getattr(getattr(settings, setting.section), setting.name)
+        # None means something else for each key.
         is_described = value is None and setting.default_text
         if is_described:
             written = f"({setting.default_text})"

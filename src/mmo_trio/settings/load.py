@@ -74,6 +74,7 @@ def load_settings(
     SettingsError for an unreadable file; for unknown keys, unusable values, and values that
     contradict each other, it names all of them. Where `found_faults` is given, they are added to it
     instead, and each faulty key has its default."""
+    # 1. Texts and values by their keys, each layer over the one before.
     faults: list[SettingsError] = []
     if file is None:
         document = {}
@@ -89,6 +90,7 @@ def load_settings(
             key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()
         },
     }
+    # 2. Providers, whose keys depend on their kinds. Only kinds that are used are imported.
     kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
     installed = find_extensions(provider_kinds or {})
     names = (*kinds, *installed)
@@ -96,6 +98,7 @@ def load_settings(
     for name in {provider.kind for provider in providers.values()} & installed.keys():
         kinds[name] = load_provider_kind(installed[name])
 
+    # 3. Each value by its own kind; a faulty one is left out, so that others are read, too.
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for key, setting in SETTINGS.items():
         if key in found:
@@ -104,6 +107,7 @@ def load_settings(
 
     parsed = {name: section(**sections[name]) for name, section in SECTIONS.items()}
     settings = Settings(**parsed, providers=providers, provider_kinds=MappingProxyType(kinds))
+    # 4. Contradictions only where each value is good: others would follow from a default.
     faults = faults or list(_contradictions(settings, found))
     if found_faults is None:
         raise_faults(faults)
@@ -128,6 +132,7 @@ def _from_document(
 ) -> dict[str, _RawSetting]:
     found = {}
     for section, table in document.items():
+        # Its keys are those of a kind, and are read apart.
         if section == "provider":
             continue
 
@@ -158,6 +163,7 @@ def _from_document(
 def _from_environment(
     environment: Mapping[str, str], faults: list[SettingsError]
 ) -> dict[str, _RawSetting]:
+    # An unknown variable is a fault, as a misspelt limit would silently not apply.
     known = {setting.variable: key for key, setting in SETTINGS.items()}
     found = {}
     for name in sorted(environment):
@@ -178,6 +184,7 @@ def _parse(setting: Setting, raw: _RawSetting) -> Any:
     try:
         return setting.kind.parse(raw.value)
     except InvalidSettingValue as fault:
+        # The address of a database holds a password: no message repeats it (A5).
         if setting.kind.is_private:
             now = ""
         else:
@@ -198,6 +205,7 @@ def _contradictions(
         fault = "is longer than 60s, the longest that a retired key may still be accepted."
         yield fault_of("limits.api_key_cache", fault, 'Set it to "60s" or less.')
 
+    # A payment that expires while it is submitted could be told "failed" and be paid.
     if limits.pending_timeout < PENDING_TIMEOUT_MIN:
         least = format_span(PENDING_TIMEOUT_MIN)
         fault = f"is shorter than {least}: a submission takes up to 30s, and the last poll is due"
@@ -236,6 +244,7 @@ def _contradictions(
             fault = f"is more than limits.{total_key} ({total})."
             yield fault_of(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
 
+    # First of the two about the address, whose host would be read wrongly.
     is_misread = _has_unescaped_user(settings.database.url)
     if is_misread:
         fault = "has an @ or a / in the user name or the password."
@@ -257,6 +266,7 @@ def _contradictions(
         fault = "is of no use without an address."
         yield fault_of("notices.webhook_key_file", fault, "Set notices.webhook_url, too.")
 
+    # Else one forgotten line would let the gateway serve in the clear.
     if (listen.tls_certificate is None) != (listen.tls_key is None):
         files = ("listen.tls_certificate", "listen.tls_key")
         present, missing = files[::-1] if listen.tls_certificate is None else files
@@ -296,9 +306,11 @@ def _unverified_postgres_host(url: str) -> str | None:
     except ProgrammingError:
         return None  # The store says what is wrong with it.
 
+    # With `sslrootcert=system` libpq itself insists on verify-full.
     if given.get("sslmode") == "verify-full" or given.get("sslrootcert") == "system":
         return None
 
+    # libpq takes several hosts; each of them has to be on this machine.
     hosts = str(given.get("hostaddr") or given.get("host") or "").split(",")
     return next((host for host in hosts if not _is_on_this_machine(host)), None)
 

@@ -83,6 +83,7 @@ def _read_logo(file: Path) -> Logo:
     if content[8:12] == b"WEBP":
         return Logo("image/webp", content)
 
+    # SVG last, as it needs a look at each element: a browser would run what is in it.
     if content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
         if (fault := _svg_fault(content)) is not None:
             raise OptionError("logo", f"is an SVG file with {fault}.", remedy)
@@ -97,6 +98,7 @@ def _svg_fault(content: bytes) -> str | None:
         text = content.decode("utf-8-sig")
         if "\0" in text:  # Another encoding, in which the next line would see nothing.
             return "faults, so that it can't be read"
+        # Entities could hide what the check below looks for, or fill the memory.
         if "<!" in text.replace("<!--", "") or "<?" in text.replace("<?xml ", "", 1):
             return "declarations"
 
@@ -111,6 +113,7 @@ def _svg_fault(content: bytes) -> str | None:
 
         for key, value in element.attrib.items():
             plain = key.rpartition("}")[2].lower()
+            # Handlers of events, and whatever loads from elsewhere.
             if plain.startswith("on") or plain == "href" or _SVG_REFERENCE.search(value):
                 return f"the attribute {plain}"
 

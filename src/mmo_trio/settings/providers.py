@@ -130,6 +130,7 @@ def parse_providers(
     `MMO_PROVIDER__MPESA_KE__PASSKEY` is the key `passkey` of `[provider.mpesa_ke]` or
     `[provider.mpesa-ke]`, depending on the file. What is unusable, a name, table or kind, is left
     out, and is among the `faults` then."""
+    # 1. The file's tables.
     if not isinstance(tables, dict):
         remedy = "Write [provider.NAME] above it."
         faults.append(SettingsError(f"{file}: provider", "is a section, not a value.", remedy))
@@ -140,12 +141,14 @@ def parse_providers(
         with collected(faults):
             found[name] = _read_table(f"{file}: [provider.{name}]", name, table)
 
+    # 2. The environment, which may name a provider that the file does not have.
     for variable in sorted(environment):
         if variable.startswith(PROVIDER_PREFIX):
             with collected(faults):
                 name, key = _split_variable(variable, found)
                 found.setdefault(name, {})[key] = environment[variable]
 
+    # 3. The kind of each. Its other keys are checked by its adapter, which knows them.
     sections: dict[str, ProviderSection] = {}
     for name, table in found.items():
         with collected(faults):
@@ -174,6 +177,7 @@ def _split_variable(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
     if not separator or not name or not key:
         remedy = f"Write {PROVIDER_PREFIX}NAME__KEY."
         raise SettingsError(variable, "names no provider's key.", remedy)
+    # Variables have no dash, so the file says how the name is written.
     same = (kind for kind in known if kind.replace("-", "_").upper() == name.upper())
     return next(same, name.lower()), key.lower()
 
@@ -209,6 +213,7 @@ def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
             )
 
     found: dict[str, EntryPoint] = {}
+    # Two packages with one name would make it a matter of luck whose adapter moves the money.
     for provider in _installed():
         if _KIND_NAME.fullmatch(provider.name) is None:
             remedy = "It must be lower-case letters and digits: rename it, or uninstall that."
@@ -235,6 +240,7 @@ def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
 def load_provider_kind(entry_point: EntryPoint) -> ProviderKind:
     """Return the kind that an entry point names. Raises SettingsError."""
     value = _run(entry_point, entry_point.load)
+    # A function lets a package import its adapter only where it is used.
     if callable(value) and not isinstance(value, ProviderKind):
         value = _run(entry_point, value)
     if not isinstance(value, ProviderKind):

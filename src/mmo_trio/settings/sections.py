@@ -118,6 +118,7 @@ class GatewaySection:
 class ListenSection:
     """Sets where the gateway listens; port 0 picks a free one."""
 
+    # Only this machine by default: nothing is reachable by accident.
     api: ListenAddress = setting(
         LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8080), "The merchant API and provider hooks."
     )
@@ -189,6 +190,7 @@ class DatabaseSection:
         default_text="beside `keys.master_key_file`, with `.mark` after its name, unless the store "
         "is there or nothing can be written",
     )
+    # 0: a store that lacks anything is refused.
     failover_loss_s: int = setting(
         SECONDS,
         0,
@@ -265,9 +267,11 @@ class LimitsSection:
     pages_connections: int = setting(
         COUNT, 2048, "Open connections to the pages in all; one address may have an eighth of them."
     )
+    # Staff are few, and Prometheus keeps one.
     console_connections: int = setting(
         COUNT, 256, "Open connections to the console in all; one address may have half of them."
     )
+    # Pages are rendered in the event loop that merchants' requests need.
     pages_share: float = setting(
         RATIO,
         0.1,
@@ -316,7 +320,9 @@ class LimitsSection:
         return evolve(
             self.listener_limits,
             connections=connections,
+            # A crowd behind one address may read pages, and not all of them.
             connections_per_address=min(self.connections_per_address, max(1, per_address)),
+            # A quarter each for pages and console; the API has the other half.
             write_buffer_bytes=self.write_buffer // 4,
         )
 
@@ -452,6 +458,7 @@ class RetentionSection:
         Span(30 * clock.DAY),
         'How long the bodies of answers to callbacks are kept (K4); "off": for ever.',
     )
+    # More than a year, as its books are closed after its end.
     personal_data: Span | None = setting(
         SPAN_OR_OFF,
         Span(400 * clock.DAY),

@@ -87,6 +87,7 @@ class PublicUrls:
     @classmethod
     def from_settings(cls, settings: Settings, addresses: ServiceAddresses) -> PublicUrls:
         """Return the URLs that are set, and the listeners' own for the others."""
+        # Without a public URL the listener's own serves, as in a sandbox.
         pages = (settings.gateway.hpp_url or addresses.pages).rstrip("/")
         base = (settings.gateway.base_url or addresses.api).rstrip("/")
         return cls(
@@ -129,6 +130,7 @@ def sandbox_provider(settings: Settings) -> str | None:
 
 def check_production(settings: Settings, *, workers: int) -> None:
     """Raise SettingsError for settings that are not allowed in production."""
+    # One process has a SQLite file to itself.
     if workers > 1 and not is_shared_store(settings.database.url):
         raise SettingsError(
             "--workers",
@@ -156,7 +158,9 @@ def plaintext_faults(settings: Settings) -> Iterator[SettingsError]:
     """Yield a fault for each listener through which keys and payments would leave this machine
     unencrypted."""
     listen = settings.listen
+    # In front of a trusted proxy there is TLS; the way behind it is a private one.
     allowed = bool(listen.proxy_trusted) or listen.allow_clear
+    # The console never has a certificate of its own.
     addresses: dict[str, ListenAddress | None] = {"listen.console": listen.console}
     if listen.tls_certificate is None:
         addresses |= {
@@ -190,6 +194,7 @@ def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str
     """Return the display names of the configured providers by name; a sandbox without any has
     `sandbox`."""
     kinds = settings.provider_kinds
+    # A sandbox works without any configuration.
     if is_sandbox and not settings.providers:
         titles = {"sandbox": kinds["sandbox"].title}
     else:

@@ -45,6 +45,7 @@ class SettingsError(Exception):
 def raise_faults(faults: Sequence[SettingsError]) -> None:
     """Raise the first fault, if there is one, with a line for each of them as its message."""
     if faults:
+        # One exception with all lines: who starts a gateway mends the file once.
         faults[0].args = ("\n".join(map(str, faults)),)
         raise faults[0]
 
@@ -120,6 +121,7 @@ class ListenAddress:
 
 def parse_span(value: Any) -> Span:
     """Parse a duration above 0: `3d`, `15m`, `1h30m`, `500ms`."""
+    # A number without a unit would be guessed: 60 may be seconds or minutes.
     if not isinstance(value, str) or _DURATION.fullmatch(value.strip()) is None:
         raise InvalidSettingValue(
             'must be a duration with its unit, such as "3d", "15m", "60s" or "500ms"'
@@ -132,6 +134,7 @@ def parse_span(value: Any) -> Span:
 
 def format_span(span: Span) -> str:
     """Format a span for `parse_span`: `3d`, `1h30m`, and in seconds below two minutes: `60s`."""
+    # `60s` and `90s`, as people write them.
     if span < 2 * clock.MINUTE and span % clock.SECOND == 0:
         return f"{span // clock.SECOND}s"
     parts = []
@@ -164,6 +167,7 @@ def _parse_span_or_off(value: Any) -> Span | None:
 
 def parse_size(value: Any) -> int:
     """Parse a number of octets: `64KiB`, `1MiB`, or a whole number."""
+    # Python's true is a number, too.
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"{value}B"
     match = None
@@ -176,6 +180,7 @@ def parse_size(value: Any) -> int:
 
 def format_size(size: int) -> str:
     """Format a size in the largest unit that divides it."""
+    # The largest first, and bytes divide everything.
     unit, length = next((unit, n) for unit, n in _SIZES.items() if size % n == 0)
     return f"{size // length}{unit}"
 
@@ -251,6 +256,7 @@ def _parse_url(value: Any) -> str:
     except ValueError:
         good = False
 
+    # Paths of ours are put behind it, and a password would stand in every URL.
     if not good or parts.query or parts.fragment or "@" in parts.netloc:
         raise InvalidSettingValue(
             'must be an http or https address, such as "https://pay.example.com"'
@@ -322,12 +328,14 @@ def mask_database_url(url: str) -> str:
     """Return the address of a database without passwords, before the host and in the query
     alike."""
     scheme, separator, rest = url.partition("://")
+    # 1. A password before the host.
     if scheme != "sqlite" and "@" in rest.partition("?")[0]:
         user, at, host = rest.partition("?")[0].rpartition("@")
         name, colon, _ = user.partition(":")
         if colon:
             rest = f"{name}:{MASK}@{host}{rest[len(user) + len(at) + len(host) :]}"
 
+    # 2. One among the parameters, as libpq takes it as well.
     before, mark, query = rest.partition("?")
     parameters = [_mask_parameter(parameter) for parameter in query.split("&")]
     return f"{scheme}{separator}{before}{mark}{'&'.join(parameters)}"
@@ -362,6 +370,7 @@ def _list_of(what: str, parse: Callable[[str], T]) -> Callable[[Any], tuple[T, .
     KeyError."""
 
     def read(value: Any) -> tuple[T, ...]:
+        # The environment has text only: a list is written with commas there.
         if isinstance(value, str):
             parts = [part for part in value.split(",") if part.strip()]
         else:
