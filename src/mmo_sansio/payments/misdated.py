@@ -17,7 +17,7 @@ from mmo_sansio.messages.changes import (
 from mmo_sansio.messages.inputs import CorrectTimes
 from mmo_sansio.messages.replies import Applied, Ignored, ReversalApplied
 from mmo_sansio.payments.decision import Decision, ignore
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import (
     DAY,
     HOUR,
@@ -172,7 +172,24 @@ def is_claim_misdated(claim: DepositClaim, *, now: Moment) -> bool:
     return elapsed(now.time, claim.received_at) > MISDATED_FROM
 
 
-def correct_times(ledger: Ledger, input_: CorrectTimes, *, now: Moment) -> Decision:
+def reads(input_: CorrectTimes) -> Reads:
+    """Return the keys that `decide` will look at."""
+    payment = frozenset((input_.gateway_reference,))
+    claims = frozenset() if input_.claim is None else frozenset((input_.claim,))
+    return Reads(transactions=payment, reversals=payment, claims=claims)
+
+
+def actor(input_: CorrectTimes) -> str:
+    """Return who acts, for the journal."""
+    return f"user:{input_.user}"
+
+
+def detail(_: CorrectTimes) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    return {}
+
+
+def decide(ledger: Ledger, input_: CorrectTimes, *, now: Moment) -> Decision:
     """Correct the times of a payment that was created in the future, of its reversals, and of the
     claim that is named with it. Its stage, and whatever was decided, stay."""
     before = ledger.transaction(input_.gateway_reference)

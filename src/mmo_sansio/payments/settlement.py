@@ -32,7 +32,7 @@ from mmo_sansio.payments.decision import (
     transition_changes,
 )
 from mmo_sansio.payments.evidence import receipt_entry
-from mmo_sansio.payments.ledger import DepositKey, Ledger
+from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import SECOND, Moment, Span, later
@@ -42,6 +42,34 @@ from mmo_sansio.values.money import Money
 # How long a payment that its provider calls paid, without its receipt, waits for the notification
 # that brings it. M-Pesa's was seen 26 s after the prompt, some 10 s after a question knew the end.
 RECEIPT_AWAITED_FOR: Final = Span(20 * SECOND)
+
+
+def reads(input_: ProviderSucceeded) -> Reads:
+    """Return the keys that `decide` will look at."""
+    return receipt_reads(input_)
+
+
+def decide(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:
+    """Decide whether this success ends the payment."""
+    return succeed(ledger, input_, now=now)
+
+
+def actor(input_: ProviderSucceeded) -> str:
+    """Return who acts, for the journal."""
+    return f"provider:{input_.provider}"
+
+
+def detail(input_: ProviderSucceeded) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    final = None
+    if input_.final:
+        final = str(input_.final)
+
+    return {
+        "source": input_.source,
+        "providerReference": input_.provider_reference,
+        "finalAmount": final,
+    }
 
 
 def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:
@@ -278,6 +306,13 @@ def receipt_key(input_: ProviderSucceeded | ProviderHinted | ResolveManually) ->
         return (input_.provider, receipt)
 
     return None
+
+
+def receipt_reads(input_: ProviderSucceeded | ProviderHinted | ResolveManually) -> Reads:
+    """Return the keys of the payment, and of the receipt that this reports of it."""
+    key = receipt_key(input_)
+    keys = frozenset(() if key is None else (key,))
+    return Reads(transactions=frozenset((input_.gateway_reference,)), deposits=keys, claims=keys)
 
 
 def receipt_owner(ledger: Ledger, key: DepositKey, payment: str) -> str | None:

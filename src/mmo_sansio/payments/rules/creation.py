@@ -9,22 +9,74 @@ pending, and each use records how those before it ended."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from mmo_sansio.messages.changes import ReferenceConsumed, TransactionCreated
 from mmo_sansio.messages.inputs import CreatePayment, Draft, RecordLostUse
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Ignored
-from mmo_sansio.payments.brand_usage import reserve_usage
+from mmo_sansio.payments.brand_usage import reserve_usage, usage_keys
 from mmo_sansio.payments.decision import Decision, ignore, reject
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
-from mmo_sansio.payments.ledger import Ledger, ReferenceUse
+from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceUse
 from mmo_sansio.payments.rules.timers import is_too_late_to_submit
 from mmo_sansio.values import model, problems
 from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_sansio.values.near_match import near_match
 from mmo_sansio.values.problems import FieldError, Problem
+
+# The inputs that this module decides.
+CreationInput: TypeAlias = CreatePayment | RecordLostUse
+
+
+def reads(input_: CreationInput) -> Reads:
+    """Return the keys that `decide` will look at."""
+    match input_:
+        case CreatePayment():
+            key = (input_.brand.id, input_.draft.merchant_reference)
+            # Only what is submitted at once asks whether its brand is on hold.
+            is_reserved = input_.reserved_provider is not None
+            return Reads(
+                references=frozenset((key,)), usage=usage_keys(input_), held_brands=is_reserved
+            )
+        case RecordLostUse(brand, merchant_reference):
+            return Reads(references=frozenset(((brand, merchant_reference),)))
+        case _:
+            assert_never(input_)
+
+
+def decide(ledger: Ledger, input_: CreationInput, *, now: Moment) -> Decision:
+    """Decide a creation, or a use of a merchantReference that a restored store lacks."""
+    match input_:
+        case CreatePayment():
+            return create(ledger, input_, now=now)
+        case RecordLostUse():
+            return record_lost_use(ledger, input_, now=now)
+        case _:
+            assert_never(input_)
+
+
+def actor(input_: CreationInput) -> str:
+    """Return who acts, for the journal."""
+    match input_:
+        case CreatePayment():
+            return "merchant"
+        case RecordLostUse(user=user):
+            return f"user:{user}"
+        case _:
+            assert_never(input_)
+
+
+def detail(input_: CreationInput) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    match input_:
+        case CreatePayment(draft=draft):
+            return {"method": draft.method, "operation": draft.operation}
+        case RecordLostUse(gateway_reference=reference):
+            return {"gatewayReference": reference}
+        case _:
+            assert_never(input_)
 
 
 def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:

@@ -6,6 +6,8 @@ of an earlier sender, finds none and changes nothing."""
 
 from __future__ import annotations
 
+from typing import TypeAlias, assert_never
+
 from mmo_sansio.messages.changes import (
     BreakerSaved,
     CallbackRecorded,
@@ -23,9 +25,59 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.intents import IntentKind, PollEnded
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, ignore
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import Moment
+
+# The inputs that this module decides.
+ConclusionInput: TypeAlias = CallbackConcluded | QrConcluded | EndedPollConcluded
+
+
+def reads(input_: ConclusionInput) -> Reads:
+    """Return the keys that `decide` will look at."""
+    match input_:
+        case CallbackConcluded():
+            kind = IntentKind.CALLBACK
+        case QrConcluded():
+            kind = IntentKind.QR
+        case EndedPollConcluded():
+            kind = IntentKind.POLL
+        case _:
+            assert_never(input_)
+
+    reference = input_.gateway_reference
+    return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, kind),)))
+
+
+def decide(ledger: Ledger, input_: ConclusionInput, *, now: Moment) -> Decision:
+    """Decide what the end of an attempt changes."""
+    match input_:
+        case CallbackConcluded():
+            return conclude_callback(ledger, input_, now=now)
+        case QrConcluded():
+            return conclude_qr(ledger, input_, now=now)
+        case EndedPollConcluded():
+            return conclude_poll(ledger, input_, now=now)
+        case _:
+            assert_never(input_)
+
+
+def actor(_: ConclusionInput) -> str:
+    """Return who acts, for the journal: the gateway itself."""
+    return "gateway"
+
+
+def detail(input_: ConclusionInput) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    if isinstance(input_, EndedPollConcluded):
+        return {}
+
+    return {
+        "outcome": input_.attempt.outcome,
+        "status": input_.attempt.status,
+        "durationMs": input_.attempt.duration_ms,
+        "detail": input_.attempt.detail,
+    }
 
 
 def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Moment) -> Decision:

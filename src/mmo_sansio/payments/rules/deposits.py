@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias, assert_never
 
 from attrs import evolve
 
@@ -28,7 +28,7 @@ from mmo_sansio.messages.changes import (
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, is_masked_claim
 from mmo_sansio.payments.settlement import (
     claim_change,
@@ -57,6 +57,9 @@ from mmo_sansio.values.model import (
 )
 from mmo_sansio.values.money import Money
 
+# The inputs that this module decides.
+DepositInput: TypeAlias = inputs.DepositNotified | inputs.DepositClaimWoke | inputs.DepositAnswered
+
 # How long the provider is asked about an unconfirmed claim, before it is left to a person.
 CLAIM_LIFETIME: Final = DAY
 
@@ -79,6 +82,58 @@ FIRST_LOOK_AT_PROMPT: Final[Span] = Span(30 * SECOND)
 
 _TEXT_CHARACTERS_MAX: Final = 255
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def reads(input_: DepositInput) -> Reads:
+    """Return the keys that `decide` will look at."""
+    keys = frozenset(((input_.provider, _receipt(input_)),))
+    named = frozenset() if input_.payment is None else frozenset((input_.payment,))
+    return Reads(transactions=named, deposits=keys, claims=keys)
+
+
+def decide(ledger: Ledger, input_: DepositInput, *, now: Moment) -> Decision:
+    """Decide what follows from a deposit that is reported, or from the next step of its claim."""
+    match input_:
+        case inputs.DepositNotified():
+            return record_deposit(ledger, input_, now=now)
+        case inputs.DepositClaimWoke():
+            return wake_claim(ledger, input_, now=now)
+        case inputs.DepositAnswered():
+            return apply_answer(ledger, input_, now=now)
+        case _:
+            assert_never(input_)
+
+
+def actor(input_: DepositInput) -> str:
+    """Return who acts, for the journal."""
+    if isinstance(input_, inputs.DepositClaimWoke):
+        return "clock"
+    return f"provider:{input_.provider}"
+
+
+def detail(input_: DepositInput) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    receipt = _receipt(input_)
+    match input_:
+        case inputs.DepositNotified():
+            return {"providerReference": receipt, "amount": str(input_.amount)}
+        case inputs.DepositClaimWoke():
+            return {"providerReference": receipt}
+        case inputs.DepositAnswered():
+            return {
+                "providerReference": receipt,
+                "outcome": input_.outcome,
+                "amount": str(input_.amount) if input_.amount else None,
+                "detail": input_.detail or None,
+            }
+        case _:
+            assert_never(input_)
+
+
+def _receipt(input_: DepositInput) -> str:
+    if isinstance(input_, inputs.DepositNotified):
+        return input_.provider_reference
+    return input_.receipt
 
 
 def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Moment) -> Decision:

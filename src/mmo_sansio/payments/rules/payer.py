@@ -3,18 +3,50 @@ return from a page of the operator, which proves nothing and causes a question (
 
 from __future__ import annotations
 
+from typing import TypeAlias, assert_never
+
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import ConfirmPage, PayerReturned
 from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
+
+# The inputs that this module decides.
+PayerInput: TypeAlias = ConfirmPage | PayerReturned
+
+
+def reads(input_: PayerInput) -> Reads:
+    """Return the keys that `decide` will look at."""
+    return Reads(transactions=frozenset((input_.gateway_reference,)))
+
+
+def decide(ledger: Ledger, input_: PayerInput, *, now: Moment) -> Decision:
+    """Decide what follows from what the payer does."""
+    match input_:
+        case ConfirmPage():
+            return confirm_page(ledger, input_, now=now)
+        case PayerReturned():
+            return record_return(ledger, input_, now=now)
+        case _:
+            assert_never(input_)
+
+
+def actor(_: PayerInput) -> str:
+    """Return who acts, for the journal."""
+    return "payer"
+
+
+def detail(_: PayerInput) -> dict[str, object]:
+    """Return what the journal holds of the input: never the code, which whoever reads it could
+    use."""
+    return {}
 
 
 def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decision:

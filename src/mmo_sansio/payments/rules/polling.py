@@ -1,21 +1,26 @@
-"""Decides when a hint leads to a poll, and what happens when a provider cannot be polled (clauses
-S5, S6)."""
+"""Decides about notifications that prove nothing: when one leads to a poll, and which one waits for
+staff; and what happens when a provider cannot be polled (clauses S5, S6)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, assert_never
 
 from attrs import evolve
 
 from mmo_sansio.messages.changes import Change, SuspenseReason
-from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderSucceeded
+from mmo_sansio.messages.inputs import (
+    ProviderCannotTell,
+    ProviderHinted,
+    ProviderSucceeded,
+    UnmatchedNotified,
+)
 from mmo_sansio.messages.intents import HINT_CHARACTERS_MAX, PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.answers import Answer, what_is_answered
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.evidence import merge_evidence, next_question_at
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.payments.settlement import (
     add_receipt,
@@ -24,12 +29,61 @@ from mmo_sansio.payments.settlement import (
     receipt_changes,
     receipt_key,
     receipt_owner,
+    receipt_reads,
     succeed,
 )
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Moment, later
 from mmo_sansio.values.model import Evidence, Source, Stage, Transaction
+
+# The inputs that this module decides.
+PollingInput: TypeAlias = ProviderHinted | ProviderCannotTell | UnmatchedNotified
+
+
+def reads(input_: PollingInput) -> Reads:
+    """Return the keys that `decide` will look at."""
+    match input_:
+        case ProviderHinted():
+            return receipt_reads(input_)
+        case ProviderCannotTell():
+            return Reads(transactions=frozenset((input_.gateway_reference,)))
+        case UnmatchedNotified():
+            return Reads()
+        case _:
+            assert_never(input_)
+
+
+def decide(ledger: Ledger, input_: PollingInput, *, now: Moment) -> Decision:
+    """Decide what follows from a notification without proof, or a poll without an answer."""
+    match input_:
+        case ProviderHinted():
+            return apply_hint(ledger, input_, now=now)
+        case ProviderCannotTell():
+            return stop_polling(ledger, input_, now=now)
+        case UnmatchedNotified():
+            return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
+        case _:
+            assert_never(input_)
+
+
+def actor(input_: PollingInput) -> str:
+    """Return who acts, for the journal."""
+    return f"provider:{input_.provider}"
+
+
+def detail(input_: PollingInput) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    if not isinstance(input_, ProviderHinted):
+        return {}
+
+    evidence = input_.evidence
+    reported = {
+        "nativeCode": input_.native_code,
+        "providerReference": None if evidence is None else evidence.receipt,
+        "saysPaid": input_.says_paid or None,
+    }
+    return {name: value for name, value in reported.items() if value is not None}
 
 
 def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decision:

@@ -3,7 +3,7 @@ S1, S2, S5)."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias, assert_never
 
 from attrs import evolve
 
@@ -22,7 +22,7 @@ from mmo_sansio.payments.decision import (
     transition_changes,
 )
 from mmo_sansio.payments.evidence import ask_on, find_contradiction, unproved_entries
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules.timers import (
     POLL_INTERVAL_MAX,
     POLL_INTERVAL_MIN,
@@ -33,9 +33,66 @@ from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Refusal, Source, Stage, Transaction
 
+# The inputs that this module decides. A success is decided by `settlement`, as hints and deposits
+# lead to one, too.
+ResultInput: TypeAlias = ProviderFailed | ResolveManually
+
 _GIVE_ITS_OWN_RECEIPT: Final = (
     "Name the payment's own receipt, or resolve it as failed if no other money has moved."
 )
+
+
+def reads(input_: ResultInput) -> Reads:
+    """Return the keys that `decide` will look at."""
+    match input_:
+        case ProviderFailed():
+            return Reads(transactions=frozenset((input_.gateway_reference,)))
+        case ResolveManually():
+            return settlement.receipt_reads(input_)
+        case _:
+            assert_never(input_)
+
+
+def decide(ledger: Ledger, input_: ResultInput, *, now: Moment) -> Decision:
+    """Decide whether this result ends the payment."""
+    match input_:
+        case ProviderFailed():
+            return fail(ledger, input_, now=now)
+        case ResolveManually():
+            return resolve(ledger, input_, now=now)
+        case _:
+            assert_never(input_)
+
+
+def actor(input_: ResultInput) -> str:
+    """Return who acts, for the journal."""
+    match input_:
+        case ProviderFailed(provider=provider):
+            return f"provider:{provider}"
+        case ResolveManually(user=user):
+            return f"user:{user}"
+        case _:
+            assert_never(input_)
+
+
+def detail(input_: ResultInput) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    match input_:
+        case ProviderFailed():
+            return {
+                "source": input_.source,
+                "errorCode": input_.error_code,
+                "nativeCode": input_.native_code,
+                "nativeMessage": input_.native_message,
+            }
+        case ResolveManually():
+            return {
+                "reason": input_.reason,
+                "evidence": input_.evidence or None,
+                "errorCode": input_.error_code,
+            }
+        case _:
+            assert_never(input_)
 
 
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:

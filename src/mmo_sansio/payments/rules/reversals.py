@@ -151,8 +151,8 @@ def _usage_changes(before: Reversal, after: Reversal) -> Iterator[UsageChanged]:
             yield UsageChanged(before.brand, evolve(share, amount=added))
 
 
-def reads_of(input_: inputs.ReversalInput) -> Reads:
-    """Return the keys that `decide_reversal` will look at for this input."""
+def reads(input_: inputs.ReversalInput) -> Reads:
+    """Return the keys that `decide` will look at."""
     if not isinstance(input_, inputs.RequestReversal):
         payment = frozenset((reversed_payment(input_.reversal),))
         return Reads(transactions=payment, reversals=payment)
@@ -166,7 +166,7 @@ def reads_of(input_: inputs.ReversalInput) -> Reads:
     )
 
 
-def actor_of(input_: inputs.ReversalInput) -> str:
+def actor(input_: inputs.ReversalInput) -> str:
     """Return who acts, for the journal."""
     if isinstance(input_, inputs.ReversalReport | inputs.ReversalHinted):
         return f"provider:{input_.provider}"
@@ -175,7 +175,7 @@ def actor_of(input_: inputs.ReversalInput) -> str:
     return f"user:{input_.user}"
 
 
-def detail_of(input_: inputs.ReversalInput) -> dict[str, object]:
+def detail(input_: inputs.ReversalInput) -> dict[str, object]:
     """Return what the journal holds of the input, besides the reversal's id and amount."""
     found = {
         member: getattr(input_, member, None)
@@ -188,8 +188,8 @@ def detail_of(input_: inputs.ReversalInput) -> dict[str, object]:
     return {name: value for name, value in found.items() if value not in (None, "")}
 
 
-def decide_reversal(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment) -> Decision:
-    """Decide an input about a reversal; see :func:`mmo_sansio.payments.decide.decide`."""
+def decide(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment) -> Decision:
+    """Decide an input about a reversal."""
     if isinstance(input_, inputs.RequestReversal):
         return _request(ledger, input_, now=now)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias, assert_never
 
 from attrs import evolve
 
@@ -23,7 +23,7 @@ from mmo_sansio.payments.evidence import (
     next_question_at,
     receipt_entry,
 )
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.payer_actions import action_after, ask_payer, asked_by_end
 from mmo_sansio.payments.rules.timers import (
     POLL_INTERVAL_MAX,
@@ -36,7 +36,25 @@ from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Order, ProviderData, Refusal, Source, Stage, Transaction
+from mmo_sansio.values.model import (
+    Evidence,
+    Order,
+    ProviderData,
+    Refusal,
+    Source,
+    Stage,
+    Transaction,
+)
+
+# The inputs that this module decides.
+SubmissionInput: TypeAlias = (
+    inputs.BeginSubmission
+    | inputs.StopPayment
+    | inputs.MarkRestored
+    | inputs.ProviderAccepted
+    | inputs.ProviderUnreachable
+    | inputs.ProviderNeverReceived
+)
 
 _WITHHELD_SOURCES: Final[Mapping[inputs.WithheldReason, Source]] = MappingProxyType(
     {
@@ -45,6 +63,69 @@ _WITHHELD_SOURCES: Final[Mapping[inputs.WithheldReason, Source]] = MappingProxyT
         inputs.WithheldReason.ACCOUNT_CHANGED: Source.MANUAL,
     }
 )
+
+
+def reads(input_: SubmissionInput) -> Reads:
+    """Return the keys that `decide` will look at."""
+    return Reads(
+        transactions=frozenset((input_.gateway_reference,)),
+        held_brands=isinstance(input_, inputs.BeginSubmission),
+    )
+
+
+def decide(ledger: Ledger, input_: SubmissionInput, *, now: Moment) -> Decision:
+    """Decide what is sent, and what an answer says about it."""
+    match input_:
+        case inputs.BeginSubmission():
+            return begin(ledger, input_, now=now)
+        case inputs.ProviderAccepted():
+            return accept(ledger, input_, now=now)
+        case inputs.ProviderUnreachable():
+            return record_unreachable(ledger, input_, now=now)
+        case inputs.ProviderNeverReceived():
+            return resubmit(ledger, input_, now=now)
+        case inputs.StopPayment():
+            return stop(ledger, input_, now=now)
+        case inputs.MarkRestored():
+            return mark_restored(ledger, input_, now=now)
+        case _:
+            assert_never(input_)
+
+
+def actor(input_: SubmissionInput) -> str:
+    """Return who acts, for the journal."""
+    match input_:
+        case inputs.BeginSubmission():
+            return "gateway"
+        case inputs.StopPayment() | inputs.MarkRestored():
+            return f"user:{input_.user}"
+        case (
+            inputs.ProviderAccepted()
+            | inputs.ProviderUnreachable()
+            | inputs.ProviderNeverReceived()
+        ):
+            return f"provider:{input_.provider}"
+        case _:
+            assert_never(input_)
+
+
+def detail(input_: SubmissionInput) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    match input_:
+        case inputs.BeginSubmission(withheld=None):
+            return {}
+        case inputs.BeginSubmission(withheld=withheld):
+            return {"withheld": withheld}
+        case inputs.ProviderAccepted():
+            return {"source": input_.source, "providerReference": input_.provider_reference}
+        case inputs.ProviderUnreachable(evidence=Evidence() as reported):
+            return {"reason": input_.reason, "providerReference": reported.receipt}
+        case inputs.ProviderUnreachable():
+            return {"reason": input_.reason}
+        case inputs.StopPayment() | inputs.MarkRestored() | inputs.ProviderNeverReceived():
+            return {}
+        case _:
+            assert_never(input_)
 
 
 def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Decision:

@@ -17,7 +17,7 @@ from mmo_sansio.payments.evidence import (
     settle,
     unproved_entries,
 )
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.settlement import end_without_receipt
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, later
@@ -56,7 +56,22 @@ def is_too_late_to_submit(order: Order, *, now: Moment) -> bool:
     return elapsed(now.time, order.expires_at) < SUBMISSION_TIMEOUT
 
 
-def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
+def reads(input_: TransactionWoke) -> Reads:
+    """Return the keys that `decide` will look at."""
+    return Reads(transactions=frozenset((input_.gateway_reference,)))
+
+
+def actor(_: TransactionWoke) -> str:
+    """Return who acts, for the journal."""
+    return "clock"
+
+
+def detail(_: TransactionWoke) -> dict[str, object]:
+    """Return what the journal holds of the input."""
+    return {}
+
+
+def decide(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
     """Do what is due. Waking too early, or when nothing can change any more, does no harm."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.progress.wake_at is None or now.time < before.progress.wake_at:

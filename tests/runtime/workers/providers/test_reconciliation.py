@@ -191,7 +191,10 @@ def forgets_payments_past_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "_answer_once", decide._decide)
+    def answer_always(rules: decide.Rules, *decided: Any, now: Moment) -> Decision:
+        return rules.decide(*decided, now=now)
+
+    monkeypatch.setattr(decide, "_answer_once", answer_always)
 
 
 def believes_any_payer(monkeypatch: pytest.MonkeyPatch) -> None:
