@@ -25,6 +25,7 @@ from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.rehearsal import MTN_REHEARSAL
 from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT, SandboxProvider
 
+# Host without port. An address in brackets fits no pattern of `production_hosts`, as it must.
 _HOST: Final = re.compile("https?://([^/:]+)", re.ASCII)
 
 
@@ -79,30 +80,32 @@ class ProviderKind:
 
     def is_simulated(self, adapter: Provider) -> bool:
         """Tell whether no money moves by an account of this kind, as far as its address tells."""
+        # An aggregator has one address for both: its account is told by its token, say.
         if isinstance(adapter, MayBeSimulated):
             return adapter.is_simulated
+
+        # Unknown counts as money, so that nobody mistakes real payments for play.
         if not self.production_hosts or not isinstance(adapter, HasBaseUrl):
             return False
 
-        found = _HOST.match(adapter.base_url.lower())
-        if found:
-            host = found[1]
-        else:
-            host = ""
-
-        return not any(_fits(host, pattern) for pattern in self.production_hosts)
+        host = _HOST.match(adapter.base_url.lower())
+        return host is None or not any(_fits(host[1], pattern) for pattern in self.production_hosts)
 
     def open_adapter(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
     ) -> Provider:
         """Return the adapter of one account. Raises OptionError for an option that is unknown,
         missing or unusable."""
+        # Before the factory reads any, so that a misspelt key is named, and not what then is
+        # missing.
         check_option_names(options, (*self.options, *self.secrets))
         return self.factory(name, title, options, context)
 
 
 def _fits(host: str, pattern: str) -> bool:
     """Tell whether a host is one of those that a pattern names, as `production_hosts` has it."""
+    # `?` is a letter only, as in Airtel's hosts by country: a digit or a dot could name another
+    # host.
     return len(host) == len(pattern) and all(
         asked == found or (asked == "?" and found.isalpha())
         for asked, found in zip(pattern, host, strict=True)
@@ -138,6 +141,7 @@ def _open_mtn_momo(
     return MtnMomoProvider(name, title, account)
 
 
+# One text a kind instead of thirty quoted words: a line says what an account may set.
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
@@ -149,18 +153,17 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
             "Sandbox",
             lambda name, title, options, context: open_sandbox(name, title, options),
             _names(
-                "qr_account qr_category qr_city qr_language qr_name qr_postal_code qr_scheme "
-                "qr_template"
+                "qr_account qr_category qr_city qr_language qr_name qr_postal_code qr_scheme"
+                " qr_template"
             ),
         ),
         "mpesa_daraja": ProviderKind(
             "M-Pesa",
             _open_mpesa_daraja,
             _names(
-                "base_url certificate deposit_initiator deposits initiator merchant_name "
-                "password_set_on"
-                " payout_command payout_shortcode pull_number results shortcode till "
-                "unanswered_deposits"
+                "base_url certificate deposit_initiator deposits initiator merchant_name"
+                " password_set_on payout_command payout_shortcode pull_number results shortcode"
+                " till unanswered_deposits"
             ),
             _names(
                 "consumer_key consumer_secret deposit_initiator_password initiator_password passkey"
@@ -175,8 +178,8 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
                 "base_url callbacks collection_api_user disbursement_api_user market payer_message"
             ),
             _names(
-                "collection_api_key collection_subscription_key disbursement_api_key "
-                "disbursement_subscription_key"
+                "collection_api_key collection_subscription_key disbursement_api_key"
+                " disbursement_subscription_key"
             ),
             production_hosts=mtn_momo.PRODUCTION_HOSTS,
             rehearsal=MTN_REHEARSAL,

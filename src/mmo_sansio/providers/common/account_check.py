@@ -18,17 +18,16 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.values.model import Type
 
+# The part that stands for the keys themselves: every other question depends on it.
 SIGN_IN: Final = "sign-in"
 
 _NO_TOKEN: Final = (
     "The operator gives no access token for the account's keys. Whoever manages the account in "
-    "the operator's portal"
-    " compares them with the settings."
+    "the operator's portal compares them with the settings."
 )
 _NO_TOKEN_SERVICE: Final = (
     "The operator's token service does not work: maintenance, or a firewall. Only the operator "
-    "mends that; if it lasts,"
-    " ask it whether it blocks this gateway's address."
+    "mends that; if it lasts, ask it whether it blocks this gateway's address."
 )
 
 
@@ -74,30 +73,41 @@ class SubmissionPart:
 def ask_all(provider: str, questions: Sequence[AccountQuestion]) -> AccountCheck:
     """Ask each question, until the provider gives no access token. A refusal counts before all else
     of its part."""
-    found: dict[str, AccountFinding] = {}
+    findings: dict[str, AccountFinding] = {}
     for question in questions:
         try:
             finding = question.judge((yield question.request))
-            found[SIGN_IN] = AccountFinding(
+            # Any answer, whatever it says, was given to a token that the operator accepts.
+            findings[SIGN_IN] = AccountFinding(
                 provider, SIGN_IN, AccountState.WORKS, "", "The operator accepts the keys."
             )
+
+        # 1. Not sent, lest the operator lock the credential: what is known of it stays.
         except CredentialStopped:
             continue
+
+        # 2. No token: the other questions would end the same way, and could lock the keys.
         except ExchangeFailed as failure:
             if failure.sign_in_status is not None:
-                return (*found.values(), sign_in_finding(provider, failure.sign_in_status))
-            finding = no_answer_finding(provider, question.part)
-        if finding is not None and (
-            question.part not in found or finding.state is AccountState.REFUSED
-        ):
-            found[question.part] = finding
+                return (*findings.values(), sign_in_finding(provider, failure.sign_in_status))
 
-    return tuple(found.values())
+            # 3. No answer: this part is unknown, the next may answer.
+            finding = no_answer_finding(provider, question.part)
+
+        # Of several questions about one part the first counts, unless a later one is refused.
+        if finding is not None and (
+            question.part not in findings or finding.state is AccountState.REFUSED
+        ):
+            findings[question.part] = finding
+
+    return tuple(findings.values())
 
 
 def sign_in_finding(provider: str, status: int) -> AccountFinding:
     """Return the finding from a response of this status without an access token."""
     code = f"HTTP {status}"
+
+    # A timeout, a limit or a fault of the operator says nothing of the keys.
     if status in (408, 429) or status >= 500:
         return AccountFinding(provider, SIGN_IN, AccountState.UNKNOWN, code, _NO_TOKEN_SERVICE)
     return AccountFinding(provider, SIGN_IN, AccountState.REFUSED, code, _NO_TOKEN)

@@ -15,6 +15,8 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, Span, elapsed
 from mmo_sansio.values.money import AMOUNT_MAX, Money, decimals_of, parse_number, to_money
 
+# Thousands in groups of three, as Airtel Money writes its balances ("37,600.00"). A decimal comma
+# fits too where three digits follow it, which no currency of these operators has.
 _GROUPED: Final = re.compile(r"-?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?", re.ASCII)
 
 # The last hours, at whose rate a float is spent in a forecast.
@@ -37,6 +39,7 @@ class AccountBalance:
     account: str
     """The provider's name of the account, such as `disbursement`."""
     amount: Money
+    # Answers have no time of their own: ours is the only one.
     at: Instant
     """When it was asked for, by the gateway's own time."""
     is_float: bool
@@ -84,6 +87,7 @@ def parse_balance(value: object, currency: object) -> Money:
         raise ValueError("a balance is at most 10^15")
 
     try:
+        # Rounded down: a float that seems larger than it is would be warned of too late.
         unit = Decimal(1).scaleb(-decimals_of(currency))
         return to_money(number.quantize(unit, ROUND_FLOOR), currency)
     except KeyError:
@@ -94,6 +98,7 @@ def parse_balance(value: object, currency: object) -> Money:
 class FloatWatch:
     """Says how the floats with a provider are watched, and from when on one is low."""
 
+    # Often enough to warn hours ahead, seldom enough for operators that count questions.
     interval: Span = Span(5 * MINUTE)
     """Between two questions; 0: none is asked."""
     minimums: Sequence[Money] = ()
@@ -113,16 +118,19 @@ class FloatForecast:
     def is_low(self, watch: FloatWatch, *, was_low: bool) -> bool:
         """Tell whether it is below a threshold, or was and is not yet well above it. Only a float
         can be low."""
+        # Once low, it has to exceed a threshold by a quarter.
         factor = RECOVERY_FACTOR if was_low else 1.0
-        amount, hours = self.latest.amount, self.hours_left
+        amount = self.latest.amount
+        hours = self.hours_left
+
+        # Minimums in other currencies say nothing about this account.
         lacks_money = any(
             amount.minor < minimum.minor * factor
             for minimum in watch.minimums
             if minimum.currency == amount.currency
         )
-        return self.latest.is_float and (
-            lacks_money or (hours is not None and hours < watch.hours * factor)
-        )
+        ends_soon = hours is not None and hours < watch.hours * factor
+        return self.latest.is_float and (lacks_money or ends_soon)
 
 
 def forecast_floats(history: Sequence[AccountBalance]) -> Sequence[FloatForecast]:
@@ -138,11 +146,15 @@ def forecast_floats(history: Sequence[AccountBalance]) -> Sequence[FloatForecast
 
 def _forecast(balances: Sequence[AccountBalance]) -> FloatForecast:
     latest = balances[-1]
+
+    # Only what went down: what came in between two answers hides what was spent there.
     spent = sum(
         max(0, before.amount.minor - after.amount.minor)
         for before, after in pairwise(balances)
         if before.amount.currency == after.amount.currency
     )
+
+    # Nobody spends at the rate of one pay-out in a minute for hours.
     period = max(elapsed(balances[0].at, latest.at), FORECAST_PERIOD_MIN)
     left = None
     if spent:

@@ -10,7 +10,8 @@ from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
 from mmo_sansio.values.model import Brand, DepositClaim, Method
 
 # How many of the last characters of a gatewayReference a payer sees as account reference where the
-# operator allows no more.
+# operator allows no more: as many as the AccountReference of an M-Pesa prompt holds (Safaricom's
+# portal, M-Pesa Express). They are its random part, so that two are hardly ever the same.
 REFERENCE_SUFFIX_CHARACTERS = 12
 
 DepositOwner = tuple[Brand, Method]
@@ -29,6 +30,8 @@ def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner 
         for method in brand.methods
         if method.provider == deposit.provider and deposit.amount.currency in method.limits
     ]
+
+    # 1. Methods that name the deposit; a longer claim names it more precisely.
     claims = [
         (len(claim), owner)
         for owner in candidates
@@ -38,9 +41,12 @@ def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner 
         longest = max(length for length, _ in claims)
         return _single(owner for length, owner in claims if length == longest)
 
+    # 2. Somebody has divided the accounts: what nobody claims is nobody's, and not the next
+    # brand's.
     if any(method.push_accounts for _, method in candidates):
         return None
 
+    # 3. Nobody names anything.
     return _single(candidates)
 
 
@@ -55,13 +61,14 @@ def deposit_input(
 ) -> DepositNotified:
     """Return the input for a deposit; one without an owner that names no payment goes to the
     suspense book."""
+    brand, method = _brand_and_method_key(owner)
     return DepositNotified(
         provider=deposit.provider,
         provider_reference=deposit.provider_reference,
         provider_title=provider_title,
         gateway_reference=gateway_reference,
-        brand=owner and owner[0],
-        method=owner[1].key if owner else "",
+        brand=brand,
+        method=method,
         amount=deposit.amount,
         party=deposit.party,
         trust=deposit.trust,
@@ -95,6 +102,7 @@ def answer_input(
 ) -> DepositAnswered:
     """Return the input for a provider's answer about a claim; its owner counts where it names no
     payment."""
+    brand, method = _brand_and_method_key(owner)
     return DepositAnswered(
         provider=answer.provider,
         receipt=answer.receipt,
@@ -104,21 +112,30 @@ def answer_input(
         payer=answer.payer,
         detail=answer.reason,
         payment=None if claim is None else claim.payment,
-        brand=owner and owner[0],
-        method=owner[1].key if owner else "",
+        brand=brand,
+        method=method,
         asked_at=answer.asked_at,
     )
+
+
+def _brand_and_method_key(owner: DepositOwner | None) -> tuple[Brand | None, str]:
+    if owner is None:
+        return None, ""
+    brand, method = owner
+    return brand, method.key
 
 
 def _matching_accounts(deposit: DepositReport, method: Method) -> Iterable[str]:
     for claim in method.push_accounts:
         account, _, prefix = claim.partition("/")
+        # An empty prefix begins every reference: `ACCOUNT` alone takes them all.
         if account == deposit.account and deposit.bill_reference.upper().startswith(prefix.upper()):
             yield claim
 
 
 def _single(owners: Iterable[DepositOwner]) -> DepositOwner | None:
-    found = list(owners)
-    if len(found) == 1:
-        return found[0]
+    # Two claims of one method are two owners here, and so nobody's: they have the same length.
+    candidates = list(owners)
+    if len(candidates) == 1:
+        return candidates[0]
     return None

@@ -16,19 +16,25 @@ from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.values.model import Order, QrCode
 from mmo_sansio.values.money import CURRENCIES, Money
 
+# What objects 59 and 60 hold.
 NAME_CHARACTERS_MAX = 25
 CITY_CHARACTERS_MAX = 15
 
 # The longest bill number or reference label (objects 62.01 and 62.05).
 LABEL_CHARACTERS_MAX = 25
 
+# What object 54 holds, its decimal point counted.
 AMOUNT_CHARACTERS_MAX = 13
 
+# A length has two digits.
 _VALUE_CHARACTERS_MAX = 99
+# Object 01: `11` is a code that is printed once and paid often, `12` one for one payment.
 _DYNAMIC = "12"
+# The checksum covers its own ID and length too.
 _CHECKSUM_PREFIX = "6304"
 _COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
 _FOUR_DIGITS = re.compile(r"[0-9]{4}", re.ASCII)
+# Those that begin with a scheme's identifier; 02 to 25 belong to the card schemes.
 _ACCOUNT_TEMPLATES = frozenset(f"{number:02}" for number in range(26, 52))
 
 
@@ -72,8 +78,14 @@ def dynamic_payload(
 
     _check_merchant(merchant)
     bill = _to_ascii(bill_number or "")[:LABEL_CHARACTERS_MAX] or None
-    name, city = _to_ascii(merchant.name), _to_ascii(merchant.city)
-    is_translated = (name, city) != (merchant.name, merchant.city)
+
+    # Readers count a length in characters or in bytes; ASCII is the same in both.
+    name = _to_ascii(merchant.name)
+    city = _to_ascii(merchant.city)
+    translation = None
+    if (name, city) != (merchant.name, merchant.city):
+        translation = _language_template(merchant)
+
     body = _encode_objects(
         [
             ("00", "01"),
@@ -87,7 +99,7 @@ def dynamic_payload(
             ("60", city[:CITY_CHARACTERS_MAX]),
             ("61", merchant.postal_code),
             ("62", _encode_objects([("01", bill), ("05", reference_label(gateway_reference))])),
-            ("64", _language_template(merchant) if is_translated else None),
+            ("64", translation),
         ]
     )
     return body + _CHECKSUM_PREFIX + checksum(body + _CHECKSUM_PREFIX)
@@ -101,6 +113,7 @@ def reference_label(gateway_reference: str) -> str:
 
 def checksum(text: str) -> str:
     """Return the CRC-16/CCITT-FALSE of the UTF-8 bytes, as four upper-case hexadecimal digits."""
+    # ISO/IEC 13239 with polynomial 1021 and initial value FFFF, as EMV prescribes.
     remainder = 0xFFFF
     for byte in text.encode():
         remainder ^= byte << 8
@@ -131,7 +144,8 @@ def _language_template(merchant: QrMerchant) -> str | None:
     """Return template 64, or None when the language is unknown: a reader could not choose it."""
     if merchant.language is None:
         return None
-    name, city = merchant.name[:NAME_CHARACTERS_MAX], merchant.city[:CITY_CHARACTERS_MAX]
+    name = merchant.name[:NAME_CHARACTERS_MAX]
+    city = merchant.city[:CITY_CHARACTERS_MAX]
     return _encode_objects([("00", merchant.language.upper()), ("01", name), ("02", city)])
 
 
@@ -143,6 +157,7 @@ def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
             continue
         if not 0 < len(value) <= _VALUE_CHARACTERS_MAX:
             raise QrError(f"object {id} holds 1 to {_VALUE_CHARACTERS_MAX} characters")
+
         text += f"{id}{len(value):02}{value}"
     return text
 
@@ -150,13 +165,12 @@ def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
 def _to_ascii(text: str) -> str:
     """Return the text in ASCII, letters without their marks; if nothing would be left, the text as
     it is."""
+    # NFKD takes a letter apart from its marks, which are not ASCII and fall away.
     spelled = unicodedata.normalize("NFKD", text.translate(_SPELLINGS))
-    return (
-        "".join(
-            character for character in spelled if character.isascii() and character.isprintable()
-        ).strip()
-        or text
+    ascii_text = "".join(
+        character for character in spelled if character.isascii() and character.isprintable()
     )
+    return ascii_text.strip() or text
 
 
 # How letters are spelled that Unicode does not take apart, as those of Akan, Ewe and Hausa.
@@ -180,6 +194,7 @@ _SPELLINGS = str.maketrans(
     }
 )
 
+# A trial order: a merchant that can't be encoded is refused at the start, not at a payment.
 _ANY_AMOUNT = Money(100, "KES")
 _ANY_REFERENCE = "0" * 26
 
@@ -202,6 +217,7 @@ def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
             ("01", options.text("qr_account", account)),
         ),
     )
+    # Which option is at fault the error says; it is reported at the first of them.
     try:
         dynamic_payload(merchant, _ANY_AMOUNT, _ANY_REFERENCE)
     except QrError as error:
@@ -214,6 +230,7 @@ def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
 def make_qr_code(merchant: QrMerchant, order: Order) -> QrCode | None:
     """Return the code that pays this order; None when no code can hold it: an amount may have too
     many digits."""
+    # The payer's app wants the country of the payment, where one account serves several.
     paid = evolve(merchant, country=order.country)
     try:
         text = dynamic_payload(

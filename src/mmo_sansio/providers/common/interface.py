@@ -80,15 +80,16 @@ class ExchangeFailed(Exception):
         # False only when it is certain that no byte of the request left (S6).
         self.may_have_arrived = may_have_arrived
 
-        # The status of the response with which the provider gave no access token; None: it had
-        # another reason.
+        # The status that came instead of an access token; None: the request itself failed.
         self.sign_in_status = sign_in_status
 
 
-# How long a commit may be in flight, as a submission may.
+# How long a commit may be in flight, as a submission may: one that might still be when its payment
+# expires could move money for what the merchant was told has failed.
 COMMIT_TIMEOUT = Span(30 * SECOND)
 
-# How long before its end a token is renewed, unless a tenth of its lifetime is less.
+# How long before its end a token is renewed, unless a tenth of its lifetime is less: the tokens of
+# Airtel Money live for three minutes.
 TOKEN_RENEWAL_MARGIN = Span(60 * SECOND)
 
 
@@ -96,6 +97,7 @@ TOKEN_RENEWAL_MARGIN = Span(60 * SECOND)
 class AccessToken:
     """Holds the token that a provider gave for our credentials."""
 
+    # Whoever has it spends our float: no repr, and so no log, shows it.
     value: str = field(repr=False)
     issued_at: Instant
     expires_at: Instant
@@ -130,6 +132,7 @@ class DepositReport:
     """A provider reports an offline deposit in its own terms; the gateway's configuration names its
     owner (S4)."""
 
+    # Our name of the account, not the operator's: two accounts with one operator are two providers.
     provider: str
     provider_reference: str
     """The provider's own transaction id; with the provider, it identifies the deposit."""
@@ -137,6 +140,7 @@ class DepositReport:
     """The provider's account that was paid, e.g. a shortcode."""
     bill_reference: str
     """The payer's account or reference; empty when there is none."""
+    # What has arrived, which is all that is known: nobody ordered it.
     amount: Money
     party: Party
     trust: DepositTrust = DepositTrust.CONFIRMED
@@ -213,11 +217,17 @@ class AccountFinding:
         questions go on."""
         if known is None or self.state is AccountState.WORKS:
             return self
+
+        # Silence is no good news: what was refused before is refused still.
         if self.state is AccountState.UNKNOWN and known.state is AccountState.REFUSED:
             return known
+
+        # One more attempt with a stopped credential may lock it, so only success sets it free.
         return evolve(self, stopped_credential=self.stopped_credential or known.stopped_credential)
 
 
+# One HTTP request of a provider says one thing. A report decides about a payment or a reversal; a
+# hint only makes the gateway ask, as whoever knows the address could have sent it.
 ProviderNotification: TypeAlias = (
     ProviderReport
     | ReversalReport
@@ -252,12 +262,13 @@ class Provider(Protocol):
         """Submit the payment. A transaction is submitted once (S6)."""
 
     def poll(self, transaction: Transaction, *, now: Moment) -> Conversation:
-        """Poll the provider about a submission."""
+        """Poll the provider about a submission: a question, harmless at any time (S6)."""
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the meaning of the provider's notification (a webhook); never raises for bad
         input."""
 
+    # Apart from reading, as what is written here depends on whether the store took the content.
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response to a notification: `accepted` once its content is durable or, for the
         validation of a deposit, that it is acceptable; never raises for bad input."""
@@ -307,6 +318,7 @@ def is_simulated(account: Provider) -> bool:
 class AuthenticatesNotifications(Protocol):
     """Represents a provider whose notifications prove their origin, for a short time."""
 
+    # With `now`, as a signature may be old: whoever has seen a notification could send it again.
     def refuse_notification(self, request: HttpRequest, *, now: Moment) -> str | None:
         """Return why a notification is not the provider's own now, in words without secrets; None:
         it may be read. Never raises for bad input."""
@@ -325,7 +337,8 @@ class VerifiesDeposits(Protocol):
         """Ask whether the deposit was made, to which account and of which amount."""
 
 
-# A conversation that lists what was received, with what can't be read of it; raises ExchangeFailed.
+# What was received, with what can't be read of it; raises ExchangeFailed, so that no half of a list
+# counts as all of it.
 DepositListing: TypeAlias = Generator[
     HttpRequest, HttpResponse, Sequence[DepositReport | UnmatchedNotified]
 ]
@@ -401,6 +414,7 @@ def may_commit(
 ) -> TypeGuard[CommitsPayments]:
     """Tell whether the provider is told that the payer of this payment has acted, where it would be
     polled otherwise. What might still be in flight when the payment expires is not told."""
+    # 1. The payer has acted. 2. An answer can still arrive in time. 3. The adapter can be told.
     return (
         transaction.progress.awaits_commit
         and elapsed(now.time, transaction.order.expires_at) >= COMMIT_TIMEOUT
@@ -469,6 +483,7 @@ class ReversesPayments(Protocol):
 class ReversalReports:
     """Makes the reports about one reversal that answers to our own requests give."""
 
+    # Its version dates each report: what answers an older question is judged as such.
     reversal: Reversal
     """As it was when the request or the question was recorded."""
     provider: str
@@ -532,6 +547,7 @@ class ReversalReports:
 
     def unanswered(self, failure: ExchangeFailed) -> ReversalUnreachable | ReversalNeverReceived:
         """Report what is known of a request that had no usable response."""
+        # Asked, it may answer "done": to send it again could move the money twice (S6).
         if failure.may_have_arrived:
             return self.unreachable(failure.reason)
         return self.never_received()
@@ -625,6 +641,7 @@ class PaymentReports:
         """Report that the provider's own answer calls the payment paid, and that something else in
         it can't be used: it is asked again, never told as failed, and left to a person if that
         lasts. Without a receipt the gatewayReference stands for it."""
+        # The evidence keeps the payment from its expiry as failed: a person looks at it first.
         evidence = Evidence(receipt or self.transaction.reference, native_code)
         return evolve(self.unreachable(reason), evidence=evidence)
 
@@ -642,6 +659,7 @@ class PaymentReports:
 
     def unanswered(self, failure: ExchangeFailed) -> ProviderReport:
         """Report what is known of a submission that had no usable response."""
+        # Unknown is not failed: the payment is asked about, and never sent a second time (S6).
         if failure.may_have_arrived:
             return self.unreachable(failure.reason)
         return self.never_received()
@@ -663,8 +681,10 @@ def resume(
     try:
         match outcome:
             case None:
+                # A generator that was just made takes no value (PEP 342).
                 return next(conversation)
             case ExchangeFailed():
+                # The conversation may catch it, and report what silence means.
                 return conversation.throw(outcome)
             case _:
                 return conversation.send(outcome)
@@ -688,6 +708,7 @@ def drive(
     return step.result
 
 
+# Named after what the operators' Java samples write: most of them give no other specification.
 class RsaPadding(StrEnum):
     """Says how text is padded before RSA (RFC 8017 section 7)."""
 

@@ -34,6 +34,7 @@ class ProviderOperation:
     """Whether the provider recognises a repeated submission and moves no money twice (S6)."""
     can_be_polled: bool
     """Whether the provider can be polled about a submission."""
+    # Right after a submission an operator may not find what it is about to book.
     not_found_is_final_after: Span | None
     """How long after the beginning of the submission "not found" means that it was never received;
     None: never."""
@@ -73,9 +74,13 @@ def resubmission_ends_at(order: Order) -> Instant:
 
     The time of a web pay-in begins when its page closes, as it may be started on the page until
     then."""
-    begins = order.page.closes_at if order.page else order.accepted_at
-    is_payin = order.type is Type.PAYIN
-    return later(begins, PAYIN_RESUBMISSION_PERIOD if is_payin else PAYOUT_RESUBMISSION_PERIOD)
+    begins = order.accepted_at
+    if order.page:
+        begins = order.page.closes_at
+
+    if order.type is Type.PAYIN:
+        return later(begins, PAYIN_RESUBMISSION_PERIOD)
+    return later(begins, PAYOUT_RESUBMISSION_PERIOD)
 
 
 def operation_key(transaction: Transaction) -> OperationKey:
@@ -105,6 +110,8 @@ def with_poll_interval(
     what is said of a payment that had ended when it was polled."""
     if not isinstance(report, ProviderAccepted | ProviderUnreachable):
         return report
+
+    # It is over: nobody polls it, whatever this report says.
     if transaction.progress.stage.is_terminal:
         return evolve(report, poll_after=None)
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from attrs import Factory, define, field
 
+# Credentials go to this address. No user, query or fragment: paths are appended to it.
 _HTTPS = re.compile(r"https://[^\s/?#@]+(/[^\s?#]*)?", re.ASCII)
+# A simulator on this machine has no certificate; nothing leaves the machine to it.
 _LOCAL_HTTP = re.compile(r"http://(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?(/[^\s?#]*)?", re.ASCII)
 
 
@@ -46,7 +48,9 @@ def check_option_names(options: Iterable[str], known: Iterable[str]) -> None:
 class Options:
     """Reads the options of one account one by one; `check_unknown` rejects the unread ones."""
 
+    # No repr: among them are secrets.
     values: Mapping[str, Any] = field(repr=False)
+    # What was asked for so far, set or not: together all that this kind of account knows.
     _known_keys: list[str] = Factory(list)
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -67,21 +71,21 @@ class Options:
 
     def optional_date(self, key: str) -> date | None:
         """Return a day, or None where it is left out. Raises OptionError."""
-        text = None
-        if key in self.values:
-            text = str(self._value(key, None))
-
+        # A key that is left out is known all the same: its date may be set later.
         self._known_keys.append(key)
+        if key not in self.values:
+            return None
+
         try:
-            if text is None:
-                return None
-            return date.fromisoformat(text)
+            # TOML has dates of its own; an environment variable has the text of one.
+            return date.fromisoformat(str(self.values[key]))
         except ValueError:
             raise OptionError(key, "is no date.", f'Write {key} = "2026-11-30", say.') from None
 
     def url(self, key: str, default: str | None = None) -> str:
         """Return an https address (http on this machine only), without a slash at its end. Raises
         OptionError."""
+        # Without the slash, as callers append paths that begin with one.
         value = self.text(key, default).rstrip("/")
         if not (_HTTPS.fullmatch(value) or _LOCAL_HTTP.fullmatch(value)):
             raise OptionError(key, "must be an https address.", f'Write {key} = "https://…".')
@@ -96,13 +100,19 @@ class Options:
 
     def integer(self, key: str, default: int | None = None) -> int:
         """Return a whole number, at least 0. Raises OptionError."""
-        text = self.text(key, None if default is None else str(default))
+        default_text = None
+        if default is not None:
+            default_text = str(default)
+
+        text = self.text(key, default_text)
+        # `isdigit` alone takes digits of other scripts, and superscripts, which int() refuses.
         if not (text.isascii() and text.isdigit()):
             raise OptionError(key, "must be a whole number.", f"Write {key} = 1, say.")
         return int(text)
 
     def boolean(self, key: str, default: bool) -> bool:
         """Return true or false. Raises OptionError."""
+        # TOML's true is Python's True; an environment variable holds the word.
         value = self._value(key, default)
         word = str(value).strip().lower()
         if word not in ("true", "false"):

@@ -26,7 +26,11 @@ class NamesPayees(Protocol):
 def payee_named(provider: str, *parts: object, is_barred: object = None) -> PayeeReport:
     """Return the report of the name that an operator's answer has in these parts; what is no text
     is left out, and without any letter nothing is known."""
+    # Operators send null, false or an empty object for a name that they don't have.
     name = plain_name(" ".join(part for part in parts if isinstance(part, str)))
     if not name:
         return PayeeUnanswered(provider, "The operator's answer has no name.")
-    return PayeeNamed(provider, name, is_barred if isinstance(is_barred, bool) else None)
+    barred = None
+    if isinstance(is_barred, bool):
+        barred = is_barred
+    return PayeeNamed(provider, name, barred)

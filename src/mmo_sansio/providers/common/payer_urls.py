@@ -35,6 +35,7 @@ def read_payer_hosts(
     hosts = []
     for name in (options.optional_text(key) or "").split():
         try:
+            # The same patterns and the same parser as for the hosts of merchants' redirects.
             hosts.append(parse_result_host(name))
         except UrlError as error:
             remedy = f'Write {key} = "pay.example *.pay.example", say.'
@@ -65,9 +66,12 @@ def payer_url_error(url: str, hosts: Collection[str]) -> str | None:
     except UrlError as error:
         return str(error)
 
+    # Only an address that the account itself names: a foreign one could lead into this network.
     is_simulator = target.host in hosts and _is_loopback(target.host)
     if target.scheme != "https" and not is_simulator:
         return "The URL must begin with https://."
+
+    # A page that imitates the operator's collects PINs, so no host is allowed by default.
     if not hosts or result_host_error(address, hosts) is not None:
         return f"The account does not name the host {target.host} for its payers."
 
@@ -79,6 +83,7 @@ def refused_payer_url(report: object, provider: object) -> str | None:
     nobody anywhere."""
     if not isinstance(report, ProviderAccepted) or not isinstance(report.payer_action, OpenUrl):
         return None
+
     if isinstance(provider, SendsPayersAway):
         hosts = provider.payer_hosts
     else:

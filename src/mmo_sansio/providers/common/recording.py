@@ -87,6 +87,7 @@ _KNOWN_BESIDES: Final = frozenset(
     )
 )
 
+# Looked for first: a secret may have the form of a code.
 _SECRET_NAMES: Final = re.compile(r"password|credential|secret|token|pin$|.key$|hash|signature")
 _NUMBER_NAMES: Final = re.compile(r"^(msisdn|phone|phonenumber|partyid|partya|partyb)$")
 _PERSON_NAMES: Final = re.compile(
@@ -94,7 +95,9 @@ _PERSON_NAMES: Final = re.compile(
     r"|debitpartyname|creditpartyname|receiverpartypublicname)$"
 )
 
+# Seven digits or more, as the shortest national numbers have; some answers write `.0` behind them.
 _PHONE: Final = re.compile(r"(?<![A-Za-z0-9])\+?[0-9]{7,}(?:\.0)?(?![A-Za-z0-9])", re.ASCII)
+# A code or an id: one word without spaces, so that no sentence passes for one.
 _CODE: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,79}", re.ASCII)
 
 # An id by RFC 9562. One in forty begins or ends with digits only, and is no telephone number.
@@ -103,7 +106,9 @@ _UUID: Final = re.compile(
     re.ASCII,
 )
 
+# Up to six digits, as a short code has: more could be a telephone number.
 _NUMBER: Final = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,4})?", re.ASCII)
+# Where the member's name says that it is an amount, eight digits are one too.
 _AMOUNT: Final = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,4})?", re.ASCII)
 _AMOUNT_NAMES: Final = re.compile(r"amount|balance|funds")
 _TIME: Final = re.compile(
@@ -114,6 +119,7 @@ _TIME: Final = re.compile(
     r"|[0-3][0-9][.-][01][0-9][.-]20[0-9]{2}( [0-2][0-9]:[0-5][0-9]:[0-5][0-9])?",
     re.ASCII,
 )
+# No parameter but the character set: any other could hold anything.
 _MEDIA_TYPE: Final = re.compile(
     r"(application|text|\*)/[a-z*+-]{1,30}(; ?charset=utf-?8)?", re.ASCII | re.IGNORECASE
 )
@@ -150,9 +156,14 @@ class Redactor:
 
     def to_fields(self, exchange: RecordedExchange) -> dict[str, Any]:
         """Return what a recording shows of an exchange, for JSON."""
-        request, answer = exchange.request, exchange.answer
+        request = exchange.request
+        answer = exchange.answer
+        origin = "gateway"
+        if exchange.is_from_operator:
+            origin = "operator"
+
         line: dict[str, Any] = {
-            "from": "operator" if exchange.is_from_operator else "gateway",
+            "from": origin,
             "offsetMs": exchange.offset_ms,
             "method": request.method,
             "target": self._target(request.target),
@@ -178,6 +189,8 @@ class Redactor:
         """Return an address by its parts: the host, segments of the path, members of the query."""
         path, mark, query = target.decode("utf-8", "replace").partition("?")
         plain = _unquoted(path)
+
+        # The token in our address lets anybody send notifications: nothing of the address stays.
         if "/hooks/" in plain:
             shown = HOOKS + self._digest(plain.rpartition("/hooks/")[2])
         else:
@@ -204,6 +217,7 @@ class Redactor:
         shown = {}
         for name, value in headers:
             plain = name.decode("latin-1").lower()
+            # A name, too, is the sender's choice: it could hold a number, or a secret.
             if not _HEADER_NAME.fullmatch(plain) or self._words(plain) != plain:
                 plain = "[header]"
 
@@ -225,26 +239,27 @@ class Redactor:
         if not body:
             return ""
 
-        found = _load(body)
-        if not isinstance(found, dict | list):
+        document = _load(body)
+        if not isinstance(document, dict | list):
+            # Perhaps one object a line.
             lines = [_load(line) for line in body.splitlines() if line.strip()]
-            found = None
+            document = None
             if all(isinstance(line, dict) for line in lines):
-                found = {"lines": lines}
+                document = {"lines": lines}
 
-        if found is None:
+        if document is None:
             types = [value.decode("latin-1") for name, value in headers if name == b"content-type"]
+            type = "unknown type"
             if types and _MEDIA_TYPE.fullmatch(types[0]):
                 type = types[0]
-            else:
-                type = "unknown type"
 
             return f"[{len(body):,} bytes of {type}]"
 
-        return self._value("", found)
+        return self._value("", document)
 
     def _member(self, name: str) -> str:
         """Return the name of a member that is known; of another one a stand-in."""
+        # "Conversation ID" in some answers of M-Pesa: the space could part a secret in two.
         joined = name.replace(" ", "")
         is_shown = self._is_known(_plain(name)) and self.redact(joined) == joined
         if is_shown:
@@ -267,20 +282,22 @@ class Redactor:
         if value is None or isinstance(value, bool) or value == "":
             return value
 
+        # The worst first: what its name calls a secret or a person is hidden in any form.
         plain = _plain(name)
         text = str(value)
         if _SECRET_NAMES.search(plain):
             return REDACTED
 
         if _PERSON_NAMES.match(plain):
+            # M-Pesa's ReceiverPartyPublicName joins both: "254705000000 - JANE DOE".
             number, dash, person = text.partition(" - ")
-            stand_in = self._stand_in("NAME", person if dash else text)
             if dash:
-                return f"{self._number(number)} - {stand_in}"
+                return f"{self._number(number)} - {self._stand_in('NAME', person)}"
 
-            return stand_in
+            return self._stand_in("NAME", text)
 
         if _NUMBER_NAMES.match(plain):
+            # A number stays one, so that an adapter reads a recording as it read the answer.
             shown = self._number(text)
             is_number = not isinstance(value, str) and shown.isdigit()
             if is_number:
@@ -289,6 +306,7 @@ class Redactor:
             return shown
 
         if plain not in self.kept_members:
+            # Text stays text, and a number a number, for the same reason.
             if isinstance(value, str):
                 return TEXT
             return 0
@@ -296,6 +314,7 @@ class Redactor:
         if _AMOUNT_NAMES.search(plain) and _AMOUNT.fullmatch(text) and self.redact(text) == text:
             return value
 
+        # Everything else that is kept has to have the form of a code, an id or a time.
         shown = self._text(text)
         if shown == text:
             return value
@@ -306,6 +325,7 @@ class Redactor:
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return an object; of one that is a pair of a name and a value, by that name."""
+        # Both are M-Pesa's: `Key` in results, `Name` in the callbacks of prompts.
         for key in ("Key", "Name"):
             named = value.get(key)
             if isinstance(named, str) and "Value" in value:
@@ -320,6 +340,7 @@ class Redactor:
         return self._kept(text)
 
     def _kept(self, text: str) -> str:
+        # 1. A secret. 2. An address. 3. What is plainly a time, a short number or an id.
         redacted = self.redact(text)
         if redacted != text:
             return REDACTED
@@ -327,11 +348,14 @@ class Redactor:
             return PAGES + self._digest(text)
         if any(form.fullmatch(text) for form in (_TIME, _NUMBER, _UUID)):
             return text
+
+        # 4. A telephone number, however it is written. 5. No code, or one that hides something.
         if _PHONE.fullmatch(re.sub(r"[ ()/-]", "", text)):
             return self._number(text)
         if not _CODE.fullmatch(text) or self._is_private(text):
             return TEXT
 
+        # 6. A code in which a number stands, as some ids have it.
         return _PHONE.sub(lambda found: self._number(found[0]), text)
 
     def _is_private(self, code: str) -> bool:
@@ -343,6 +367,7 @@ class Redactor:
             except ValueError:
                 continue
 
+            # A space or an `@` in what it decodes to: a name or an address; seven digits: a number.
             is_readable = text.isprintable() and text
             if is_readable and (re.search(r"[ @]|[0-9]{7}", text) or self.redact(text) != text):
                 return True
@@ -352,6 +377,7 @@ class Redactor:
     def _words(self, text: str) -> str:
         """Return our own words, which name neither secrets nor numbers."""
         redacted = self.redact(text)
+        # Without the marks that people write numbers with.
         has_number = re.search(r"[0-9]{7}", re.sub(r"[ ()-]", "", redacted))
         if has_number or "/hooks/" in redacted or "@" in redacted:
             return TEXT
@@ -361,18 +387,24 @@ class Redactor:
         """Return the stand-in of a number: what stands before its last nine digits, the first of
         these, and others. Of a number that is masked, or none, a stand-in without digits."""
         plain = re.sub(r"[ ()/-]", "", self.redact(text)).removesuffix(".0")
+
+        # A short code is no person's.
         if re.fullmatch(r"[0-9]{1,6}", plain, re.ASCII):
-            return plain  # A short code.
-        found = re.fullmatch(r"(\+?[0-9]{0,6}?)([0-9]?)([0-9]{7,8})", plain, re.ASCII)
-        if found is None:
+            return plain
+
+        parts = re.fullmatch(r"(\+?[0-9]{0,6}?)([0-9]?)([0-9]{7,8})", plain, re.ASCII)
+        if parts is None:
             return self._stand_in("NUMBER", text)
-        digits = int(self._digest(found[2] + found[3]), 16) % 10 ** len(found[3])
-        return f"{found[1]}{found[2]}{digits:0{len(found[3])}d}"
+
+        # Digested without what stands before: with or without its country code it has one stand-in.
+        digits = int(self._digest(parts[2] + parts[3]), 16) % 10 ** len(parts[3])
+        return f"{parts[1]}{parts[2]}{digits:0{len(parts[3])}d}"
 
     def _stand_in(self, kind: str, value: str) -> str:
         return f"{kind} {self._digest(value)[:4]}"
 
     def _digest(self, value: str) -> str:
+        # Keyed: nine digits are few enough to try them all against a bare hash.
         return hmac.new(self.key, value.encode("utf-8", "replace"), sha256).hexdigest()[:16]
 
 
@@ -388,5 +420,6 @@ def _load(body: bytes) -> Any:
     """Return what JSON says, also behind a byte order mark; None where it is none."""
     try:
         return json.loads(body)
+    # An operator's body may be nested deeper than the parser follows: it is no JSON that is kept.
     except (ValueError, RecursionError):
         return None

@@ -44,11 +44,18 @@ REMEMBERED_TOKENS_MAX: Final = 16
 # How many codes of payers are remembered: each is used once, and soon.
 REMEMBERED_CODES_MAX: Final = 64
 
+# How deep an adapter is searched for secrets: its account, and what that is made of.
 DEPTH_MAX: Final = 4
+
+# Fields that hold our own ids: none of a secret's letters is looked for in them, as an id that is
+# torn names no payment.
+_OWN_IDS: Final = frozenset({"gateway_reference", "reversal", "provider"})
 
 # Fields of reports that hold an operator's own words.
 _FREE_TEXT: Final = frozenset({"native_code", "native_message", "reason", "content", "party_data"})
 
+# Eight octets, as the shortest long secret has, are eleven characters of Base64 without padding,
+# and sixteen of hexadecimal.
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{11,}={0,2}", re.ASCII)
 _HEXADECIMAL: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){8,}", re.ASCII)
 _PART_OF_ADDRESS: Final = re.compile(r"[^\s\"'<>&=?]+", re.ASCII)
@@ -84,6 +91,7 @@ class RedactingProvider:
 
     def __attrs_post_init__(self) -> None:
         known = {*find_secrets(self.adapter), *filter(None, self.declared)}
+        # The longest first: of one that contains another, nothing may be left.
         self._secrets = tuple(sorted(known, key=len, reverse=True))
         self._tokens = deque(maxlen=REMEMBERED_TOKENS_MAX)
         self._codes = deque(maxlen=REMEMBERED_CODES_MAX)
@@ -135,6 +143,7 @@ class RedactingProvider:
         try:
             token: interface.AccessToken = yield from self._signer.sign_in(scope, now=now)
         except interface.SignInFailed as failure:
+            # From None: the cause has the words as they came.
             raise interface.SignInFailed(
                 self.redact(failure.reason), status=failure.status
             ) from None
@@ -284,9 +293,9 @@ class RedactingProvider:
                 step = interface.resume(conversation, failure)
             else:
                 body = self._redact_body(response.body)
-                step = interface.resume(
-                    conversation, response if body == response.body else evolve(response, body=body)
-                )
+                if body != response.body:
+                    response = evolve(response, body=body)
+                step = interface.resume(conversation, response)
 
         return self._redact_report(step.result)
 
@@ -294,19 +303,22 @@ class RedactingProvider:
         changes: dict[str, str] = {}
         for attribute in getattr(type(report), "__attrs_attrs__", ()):
             value = getattr(report, attribute.name)
-            if type(value) is str and attribute.name not in (
-                "gateway_reference",
-                "reversal",
-                "provider",
-            ):
-                if attribute.name in _FREE_TEXT:
-                    redacted = self.redact(value)
-                else:
-                    redacted = self._redact_long_secrets(value)
-                if redacted != value:
-                    changes[attribute.name] = redacted
 
-        return evolve(report, **changes) if changes else report  # type: ignore[misc]
+            # Exactly `str`: the members of our enums are strings too, and none is an operator's.
+            if type(value) is not str or attribute.name in _OWN_IDS:
+                continue
+
+            # A short secret, a PIN say, could be a part of an amount or an id.
+            if attribute.name in _FREE_TEXT:
+                redacted = self.redact(value)
+            else:
+                redacted = self._redact_long_secrets(value)
+            if redacted != value:
+                changes[attribute.name] = redacted
+
+        if not changes:
+            return report
+        return evolve(report, **changes)  # type: ignore[misc]
 
     def _redact_body(self, body: bytes) -> bytes:
         for secret in self._long_octets:
@@ -321,6 +333,7 @@ class RedactingProvider:
             if mark in text:
                 text = form.sub(partial(self._redact_encoded, mark, decode), text)
 
+        # What is left are short ones, and codes of payers, however long they are.
         short = [
             secret
             for secret in (*self._secrets, *self._tokens)
@@ -357,6 +370,7 @@ class RedactingProvider:
         if not mark and len(run) <= self._shortest_octets:
             return run  # Each of its characters stands for less than an octet.
 
+        # Compared decoded, as a secret begins at any of an encoding's octets.
         decoded = decode(run)
         is_secret = any(secret in decoded for secret in self._long_octets)
         if is_secret:
@@ -365,9 +379,9 @@ class RedactingProvider:
         return run
 
     def _find_long_secrets(self) -> None:
-        every = (*self._secrets, *self._tokens)
+        secrets = (*self._secrets, *self._tokens)
         self._long_secrets = tuple(
-            secret for secret in every if len(secret) >= LONG_SECRET_CHARACTERS
+            secret for secret in secrets if len(secret) >= LONG_SECRET_CHARACTERS
         )
         self._long_octets = tuple(secret.encode() for secret in self._long_secrets)
         self._shortest_octets = min(map(len, self._long_octets), default=0)
@@ -378,8 +392,13 @@ def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
     secret, also each one of several."""
     for attribute in getattr(type(instance), "__attrs_attrs__", ()):
         value = getattr(instance, attribute.name)
-        for part in value if isinstance(value, tuple | list) else (value,):
+        parts: Iterable[object] = (value,)
+        if isinstance(value, tuple | list):
+            parts = value
+
+        for part in parts:
             if isinstance(part, str):
+                # `repr=False` is what marks a secret: no list of them could be forgotten.
                 if not attribute.repr and part:
                     yield part
             elif depth < DEPTH_MAX:
@@ -390,6 +409,7 @@ def decode_base64(run: str) -> bytes:
     """Return what a run of Base64 stands for, in either alphabet; nothing where it is none."""
     plain = run.rstrip("=").replace("-", "+").replace("_", "/")
     try:
+        # Senders often leave the padding out.
         return base64.b64decode(plain + "=" * (-len(plain) % 4))
     except (binascii.Error, ValueError):
         return b""
@@ -417,6 +437,8 @@ def _decode_escapes(run: str) -> bytes:
 
 # The forms of runs in which an operator may repeat a secret, each with the character without which
 # a run stands for itself.
+# Base64: HTTP Basic, and the Password of a push. Hexadecimal: digests. The others: an address that
+# is repeated, an error page, and JSON within JSON.
 _ENCODINGS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], bytes]], ...]] = (
     ("", _BASE64, decode_base64),
     ("", _HEXADECIMAL, _decode_hexadecimal),

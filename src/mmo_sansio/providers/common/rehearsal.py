@@ -37,6 +37,7 @@ class StepBase:
 class AskAccount(StepBase):
     """Hold a conversation about the account itself, which moves no money."""
 
+    # A function of the time, as a step is declared before it is played.
     begin: Callable[[Moment], AccountCheck]
 
 
@@ -61,6 +62,7 @@ class MakePayment(StepBase):
 class AwaitCallback(StepBase):
     """Look whether a callback about an earlier payment has come."""
 
+    # The name of that payment's step; so everywhere.
     of: str
 
 
@@ -111,12 +113,14 @@ class Rehearsal:
     def is_sandbox(self, host: str) -> bool:
         """Tell whether no real money is behind this host: the operator's sandbox, or this
         machine."""
+        # Airtel's has a host in each country's domain: `openapiuat.` begins them all.
         return host in (*LOOPBACK_HOSTS, *self.sandbox_hosts) or any(
             sandbox_host.endswith(".") and host.startswith(sandbox_host)
             for sandbox_host in self.sandbox_hosts
         )
 
 
+# Where simulators are.
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
@@ -142,6 +146,7 @@ def steps_after(
 
     `page`: the heading that promises results; `money_back`: that of refunds, None where the account
     has none."""
+    # The refund is last: after it, some operators tell the payment otherwise.
     of = payment.name
     callback = AwaitCallback(
         name=f"{of}_callback",

@@ -17,6 +17,7 @@ JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 # The length to which the body of a notification is cut before it is stored.
 STORED_CHARACTERS_MAX: Final = 2_000
 
+# A number out of all proportion, in milliseconds say, must keep no token for ever.
 TOKEN_LIFETIME_MAX: Final = Span(7 * DAY)
 
 # The members that the gateway's own operators fill with texts for people, and with people's names.
@@ -31,6 +32,7 @@ FREE_TEXTS: Final = frozenset(
 )
 
 NAMED: Final = "Name"
+# U+0000, which PostgreSQL's text can't hold, and halves of surrogate pairs, which UTF-8 can't.
 _UNSTORABLE: Final = re.compile("[\\x00\\ud800-\\udfff]")
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -55,6 +57,7 @@ def parse_json(
     Such text loses only what can't be held where its member is one of `free_texts`, which an
     operator fills with words for people, and no adapter decides by. A byte order mark in front is
     ignored (RFC 8259 section 8.1)."""
+    # Counted in the bytes, before a decoder can be made to recurse or to fill the memory.
     excess = structure_error(body)
     if excess is not None:
         raise ValueError(excess)
@@ -102,6 +105,7 @@ def _replace_in_free_texts(value: Any, free_texts: Collection[str]) -> None:
         for element in value:
             _replace_in_free_texts(element, free_texts)
     elif isinstance(value, dict):
+        # {"Key": "ReceiverPartyPublicName", "Value": "…"} in M-Pesa's results.
         is_name = str(value.get("Key", "")).endswith(NAMED)
         for name, member in value.items():
             is_free = name in free_texts or (name == "Value" and is_name)
@@ -111,6 +115,7 @@ def _replace_in_free_texts(value: Any, free_texts: Collection[str]) -> None:
                 _replace_in_free_texts(member, free_texts)
 
 
+# A decoder is costly to make, and has a few variants; `reject_constant` refuses NaN and Infinity.
 @lru_cache(maxsize=16)
 def _decoder(number: Callable[[str], Any] | None) -> json.JSONDecoder:
     return json.JSONDecoder(

@@ -65,13 +65,14 @@ DEFAULT_QR_MERCHANT = QrMerchant(
     country="KE",
 )
 
-# 2 s, then twice as long each time, up to an hour.
+# 2 s, then twice as long each time, up to an hour: a developer waits, a scenario may last for days.
 POLL_INTERVALS: Sequence[Span] = (*(Span(2 * SECOND << doubled) for doubled in range(11)), HOUR)
 
 
 _OPERATION = ProviderOperation(
     is_idempotent=False,
     can_be_polled=True,
+    # The operator is part of this process: what it does not know it has never received.
     not_found_is_final_after=Span(0),
     poll_intervals=POLL_INTERVALS,
 )
@@ -94,6 +95,8 @@ REVERSAL = ReversalOperation(
 
 @frozen
 class SandboxProvider:
+    """Represents an account with the sandbox's operator."""
+
     name: str
     title: str
     qr_merchant: QrMerchant = DEFAULT_QR_MERCHANT
@@ -131,6 +134,7 @@ class SandboxProvider:
         except ExchangeFailed as failure:
             return about.unanswered(failure)
 
+        # No refusal of the payment: the journal may have it, so it is asked about (S6).
         if answer.status != 202:
             return about.unreachable(
                 f"The sandbox operator answered {answer.status} to a submission."
@@ -161,17 +165,16 @@ class SandboxProvider:
     def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
         """Ask for the balances, one for each currency that was paid in or out."""
         now = Moment.at(now)
+        # No answer, or one that can't be read, is no balance.
         with suppress(ExchangeFailed, ValueError):
-            document = parse_json(
-                (yield HttpRequest("GET", f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode())).body
-            )
-            amounts = [parse_balance(text, currency) for currency, text in document.items()]
-            return BalanceReport(
-                [
-                    AccountBalance(self.name, amount.currency, amount, now.time, True)
-                    for amount in amounts
-                ]
-            )
+            answer = yield HttpRequest("GET", f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode())
+            balances = []
+            for currency, text in parse_json(answer.body).items():
+                amount = parse_balance(text, currency)
+                balances.append(
+                    AccountBalance(self.name, amount.currency, amount, now.time, is_float=True)
+                )
+            return BalanceReport(balances)
 
         return BalanceReport()
 
@@ -184,6 +187,7 @@ class SandboxProvider:
         except (ExchangeFailed, ValueError):
             return PayeeUnanswered(self.name, "The operator can't be reached.")
 
+        # Only the operator's own word: any other 404 says nothing of the number.
         unknown = wire.NATIVE_ERRORS[ErrorCode.USER_NOT_FOUND].code
         if answer.status == 404 and document.get("errorCode") == unknown:
             return PayeeUnknown(self.name)
@@ -251,6 +255,7 @@ class SandboxProvider:
         came."""
         try:
             document = parse_json(request.body)
+            # It names its payment, too, so that it would pass for a result of that.
             if (reversal := wire.optional_member(document, "reversal", str)) is not None:
                 return self._to_reversal_report(reversal, document, Source.WEBHOOK)
 
@@ -267,9 +272,11 @@ class SandboxProvider:
     def _read_response(
         self, about: PaymentReports, response: HttpResponse
     ) -> inputs.ProviderReport:
-        reference, order = about.transaction.reference, about.transaction.order
+        reference = about.transaction.reference
+        order = about.transaction.order
         try:
             document = parse_json(response.body)
+            # Another payment's success must not end this one.
             if wire.required_member(document, "reference", str) != reference:
                 raise ValueError("it is about another payment")
 
@@ -279,6 +286,7 @@ class SandboxProvider:
                 f"The sandbox operator gave an answer that can't be read: {error}."
             )
 
+        # The operator draws no code: its text is made from the account's merchant.
         if isinstance(report, inputs.ProviderAccepted) and order.flow is Flow.QR:
             return evolve(report, qr=make_qr_code(self.qr_merchant, order))
 
@@ -294,17 +302,22 @@ class SandboxProvider:
                 ask_after = wire.optional_member(document, "askAfterUs", int)
                 return inputs.ProviderAccepted(reference, self.name, source, known_as, ask_after)
             case "success":
+                fee = None
+                if document.get("fee") is not None:
+                    fee = wire.parse_amount(document, "fee")
+
                 return inputs.ProviderSucceeded(
                     reference,
                     self.name,
                     source,
                     known_as,
                     final=wire.parse_amount(document, "amount"),
-                    fee=None if document.get("fee") is None else wire.parse_amount(document, "fee"),
+                    fee=fee,
                     party_data=_to_json_text(wire.optional_member(document, "partyData", dict)),
                 )
             case "failed":
                 code = wire.required_member(document, "errorCode", str)
+                # Nobody is told "failed" by a guess: without a known code it is asked again.
                 if code not in wire.ERROR_CODES:
                     raise ValueError(f"{code} is no known error")
                 return inputs.ProviderFailed(
@@ -340,11 +353,9 @@ class SandboxProvider:
                 )
             case "failed":
                 code = wire.required_member(document, "errorCode", str)
-                told = (
-                    wire.optional_member(document, "errorMessage", str)
-                    or "The operator has refused it."
-                )
-                return ReversalFailed(reversal, self.name, source, told, code, known_as)
+                reason = wire.optional_member(document, "errorMessage", str)
+                reason = reason or "The operator has refused it."
+                return ReversalFailed(reversal, self.name, source, reason, code, known_as)
             case other:
                 raise ValueError(f"{other} is no known status")
 
@@ -358,6 +369,7 @@ class SandboxProvider:
                 "msisdn": order.party.msisdn,
                 "firstName": order.party.first_name,
                 "lastName": order.party.last_name,
+                # How long it has, not until when: the operator keeps a time of its own.
                 "expiresInUs": elapsed(now.time, order.expires_at),
                 "scenario": find_scenario(order, is_lenient=self.is_lenient).name,
             }

@@ -24,11 +24,13 @@ class SandboxSubmission:
     """A request to move money arrived."""
 
     at: Instant
+    # The only name that both sides know from the first request on.
     reference: str
     """The gatewayReference."""
     type: str
     amount: Money
     msisdn: str
+    # For the virtual phone; None where the order names nobody.
     payer_name: str | None
     expires_at: Instant
     scenario: str
@@ -77,6 +79,7 @@ SandboxJournalEntry: TypeAlias = (
 )
 
 
+# The words of the file, which outlive the names of classes.
 _KINDS: Final[Mapping[str, type[SandboxJournalEntry]]] = MappingProxyType(
     {
         "submitted": SandboxSubmission,
@@ -88,12 +91,14 @@ _KINDS: Final[Mapping[str, type[SandboxJournalEntry]]] = MappingProxyType(
 
 
 def format_entry(entry: SandboxJournalEntry) -> bytes:
+    # By the exact type: each kind has one word.
     [kind] = [name for name, kind_type in _KINDS.items() if kind_type is type(entry)]
     return to_json({"entry": kind, **to_plain(entry)}) + b"\n"
 
 
 def parse_entry(line: bytes) -> SandboxJournalEntry:
     """Return the entry of a line; raises ValueError when it is none."""
+    # The same strict parser as for answers: a torn last line is no entry.
     document = parse_json(line)
     try:
         return from_plain(_KINDS[document["entry"]], document)

@@ -14,7 +14,8 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, Type
 from mmo_sansio.values.money import decimals_of
 
-# How long the sandbox takes for a payment, unless its scenario says otherwise.
+# How long the sandbox takes for a payment, unless its scenario says otherwise: long enough that
+# `pending` is seen, and no wait for whoever tries the API.
 DEFAULT_DELAY = Span(200 * clock.MILLISECOND)
 
 # The sandbox's fee in percent of a payment, rounded half up, at least one minor unit.
@@ -75,6 +76,7 @@ SUCCESS = Scenario("success", None, "succeeds after 0.2 s, with a fee of 1 %")
 
 # The table of the sandbox, row for row.
 SCENARIOS: tuple[Scenario, ...] = (
+    # 1. Each error that a provider can report, by the digits of its number.
     _failure("insufficient_funds", "101", ErrorCode.USER_INSUFFICIENT_FUNDS),
     _failure("timeout", "102", ErrorCode.USER_TIMEOUT),
     _failure("cancelled", "103", ErrorCode.USER_CANCELLED),
@@ -90,6 +92,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     _failure("merchant_misconfigured", "114", ErrorCode.MERCHANT_MISCONFIGURED),
     _failure("duplicate_request", "115", ErrorCode.DUPLICATE_REQUEST),
     _failure("transaction_declined", "116", ErrorCode.TRANSACTION_DECLINED),
+    # 2. The ways in which operators' results come, or don't.
     Scenario(
         "by_poll",
         "110",
@@ -151,22 +154,24 @@ SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
 )
 
 
+def _describe(scenario: Scenario) -> str:
+    if scenario.digits is None:
+        return scenario.description
+    return f"{scenario.description} (a number that ends in {scenario.digits})"
+
+
 # What happens in each scenario and which number selects it, by its name; `code` is marked.
 SCENARIO_TEXTS: Mapping[str, str] = MappingProxyType(
-    {
-        scenario.name: f"{scenario.description} (a number that ends in {scenario.digits})"
-        if scenario.digits
-        else scenario.description
-        for scenario in SCENARIOS
-    }
+    {scenario.name: _describe(scenario) for scenario in SCENARIOS}
 )
 
 # The error codes that no scenario ends with, each with the way to see it.
 NOT_PLAYED: Mapping[ErrorCode, str] = MappingProxyType(
     {
-        ErrorCode.PAYMENT_STOPPED: "no provider reports it: stop the payments of the demo "
-        "brand with"
-        " `mmo brands disable demo --hold` while one of them waits to be submitted"
+        ErrorCode.PAYMENT_STOPPED: (
+            "no provider reports it: stop the payments of the demo brand with"
+            " `mmo brands disable demo --hold` while one of them waits to be submitted"
+        )
     }
 )
 
@@ -183,6 +188,7 @@ def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
     if order.scenario is not None:
         return SCENARIOS_BY_NAME[order.scenario]
 
+    # As an operator does, which refuses an amount before it looks for the number.
     amount = order.requested
     has_fraction = (
         amount.currency in WHOLE_UNIT_CURRENCIES
@@ -190,6 +196,8 @@ def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
     )
     if not is_lenient and has_fraction:
         return SCENARIOS_BY_NAME["amount_out_of_range"]
+
+    # Nobody's number is in it that could select a scenario.
     if order.type is Type.TAX:
         return SUCCESS
 

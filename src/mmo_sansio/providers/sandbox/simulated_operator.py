@@ -33,10 +33,10 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Type
 from mmo_sansio.values.money import Money, decimals_of, percentage_of
 
-# Finished payments that are remembered; earlier ones are unknown to it.
+# Finished payments that are remembered; earlier ones are unknown to it, as real operators forget.
 FINISHED_PAYMENTS_MAX = 10_000
 
-# What our account has in each currency at first, in whole units.
+# What our account has in each currency at first, in whole units: no pay-out of a trial empties it.
 OPENING_BALANCE = 10_000_000
 
 _PAYMENTS_TARGET = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode()
@@ -56,6 +56,7 @@ class SandboxNotification:
 
 @define(eq=False)
 class _SimulatedPayment:
+    # As it arrived; all else follows from it and the results.
     submitted: journal.SandboxSubmission
     scenario: Scenario
     results: list[journal.SandboxResult] = Factory(list)
@@ -72,6 +73,7 @@ class _SimulatedPayment:
     def next_step_at(self) -> Instant | None:
         if len(self.results) >= len(self.scenario.steps):
             return None
+
         step = self.scenario.steps[len(self.results)]
         if step.counted_from is DelayOrigin.SUBMISSION:
             counted_from = self.submitted.at
@@ -97,6 +99,7 @@ class SimulatedOperator:
     """Holds every payment that it received, and when each needs attention."""
 
     _payments: dict[str, _SimulatedPayment] = Factory(dict)
+    # Those of `_payments` that wait for the user of the virtual phone, by reference.
     _prompts: dict[str, _SimulatedPayment] = Factory(dict)
     _reversals: dict[str, journal.SandboxReversal] = Factory(dict)
     """By their ids; the first request with an id counts."""
@@ -104,6 +107,7 @@ class SimulatedOperator:
     """References of remembered payments that are finished, the first at the left."""
     _schedule: list[tuple[Instant, str]] = Factory(list)
     """A heap of (when, reference); checking a payment too often does no harm."""
+    # Made since they were last taken, in their order.
     _entries: list[journal.SandboxJournalEntry] = Factory(list)
     _received: Counter[str] = Factory(Counter)
     """By currency: what our account has received in minor units, less what was paid from it or
@@ -119,15 +123,7 @@ class SimulatedOperator:
             return self._answer_poll(reference, now=now)
 
         if request.method == "GET" and request.target == _BALANCES_TARGET:
-            opening = {
-                currency: OPENING_BALANCE * 10 ** decimals_of(currency)
-                for currency in sorted(self._received)
-            }
-            balances = (
-                Money(units + self._received[currency], currency)
-                for currency, units in opening.items()
-            )
-            return _json_response(200, {balance.currency: balance.text for balance in balances})
+            return self._answer_balances()
 
         if request.method == "GET" and request.target.startswith(_SUBSCRIBERS_TARGET):
             return _answer_subscriber(request.target[len(_SUBSCRIBERS_TARGET) :])
@@ -135,12 +131,11 @@ class SimulatedOperator:
             return self._accept_reversal(request, now=now)
 
         if request.method == "GET" and request.target.startswith(_REVERSALS_TARGET + b"/"):
-            known = self._reversals.get(
-                request.target[len(_REVERSALS_TARGET) + 1 :].decode("ascii", "replace")
-            )
-            if known is None:
+            id = request.target[len(_REVERSALS_TARGET) + 1 :].decode("ascii", "replace")
+            reversal = self._reversals.get(id)
+            if reversal is None:
                 return HttpResponse(404)
-            return _json_response(200, _reversal_document(known))
+            return _json_response(200, _reversal_document(reversal))
 
         return HttpResponse(404)
 
@@ -149,11 +144,13 @@ class SimulatedOperator:
         notifications: list[SandboxNotification] = []
         while self._schedule and self._schedule[0][0] <= now:
             payment = self._payments.get(heappop(self._schedule)[1])
+            # A stale entry of the heap: the payment has finished since.
             if payment is None:
-                continue  # A stale entry of the heap: the payment has finished since.
+                continue
 
             self._add_due_results(payment, now=now)
             result = payment.unacknowledged_result
+            # One at a time: the next one waits until the gateway has this one.
             if result is not None and not payment.is_notifying:
                 payment.is_notifying = True
                 notifications.append(_make_notification(payment, result))
@@ -172,8 +169,10 @@ class SimulatedOperator:
         acknowledgement changes nothing."""
         reference, number = id
         payment = self._payments.get(reference)
+        # An earlier one again, or one that was never sent.
         if payment is None or number != payment.acknowledged + 1:
             return
+
         self._record(journal.SandboxAcknowledgement(now, reference, number))
         if payment.unacknowledged_result is not None:
             heappush(self._schedule, (payment.unacknowledged_result.at, reference))
@@ -186,7 +185,7 @@ class SimulatedOperator:
     def decline(
         self, reference: str, *, reason: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant
     ) -> bool:
-        """Let the user of the virtual phone decline or fail to pay, with the reason `why`, one of
+        """Let the user of the virtual phone decline, or fail to pay for this reason, one of
         NATIVE_ERRORS. Return False when no such payment waits for a user."""
         assert reason in wire.NATIVE_ERRORS, f"the operator has no word for {reason}"
         return self._complete_prompt(reference, ScenarioStep(failure=reason), now=now)
@@ -197,13 +196,17 @@ class SimulatedOperator:
         return tuple(prompt.submitted for prompt in self._prompts.values())
 
     def take_entries(self) -> tuple[journal.SandboxJournalEntry, ...]:
+        """Return the journal entries since the last call, to store before a response leaves."""
         taken, self._entries = tuple(self._entries), []
         return taken
 
     def restore(self, entries: Iterable[journal.SandboxJournalEntry]) -> None:
         """Return the operator that wrote this journal."""
+        # Applied, not recorded: the journal has them.
         for entry in entries:
             self._apply(entry)
+
+        # What the gateway has not acknowledged is sent again, at once.
         for payment in self._payments.values():
             if payment.unacknowledged_result is not None:
                 heappush(self._schedule, (payment.unacknowledged_result.at, payment.reference))
@@ -213,6 +216,8 @@ class SimulatedOperator:
             submitted = _parse_submission(request.body, now=now)
         except ValueError as error:
             return _json_response(400, {"errorMessage": str(error)})
+
+        # A payment's second submission is recorded as well, and changes nothing (`_apply`).
         self._record(submitted)
         payment = self._payments[submitted.reference]
         answer = _payment_document(payment, payment.results[-1:])
@@ -224,8 +229,17 @@ class SimulatedOperator:
         payment = self._payments.get(reference)
         if payment is None:
             return _json_response(404, {"errorMessage": "never received"})
+        # A poll at this moment must not tell less than a notification of this moment would.
         self._add_due_results(payment, now=now)
         return _json_response(200, _payment_document(payment, payment.results[-1:]))
+
+    def _answer_balances(self) -> HttpResponse:
+        balances = {}
+        for currency, received in sorted(self._received.items()):
+            opening = OPENING_BALANCE * 10 ** decimals_of(currency)
+            balances[currency] = Money(opening + received, currency).text
+
+        return _json_response(200, balances)
 
     def _accept_reversal(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         """Decide a reversal; its result is told by a poll only."""
@@ -241,6 +255,7 @@ class SimulatedOperator:
         except ValueError as error:
             return _json_response(400, {"errorMessage": str(error)})
 
+        # As much as was paid can go back, in parts; a payment without a success has nothing.
         payment = self._payments.get(reference)
         paid = None
         if payment is not None and payment.results:
@@ -266,6 +281,7 @@ class SimulatedOperator:
         payment = self._prompts.get(reference)
         if payment is None:
             return False
+
         self._record(_make_result(payment, step, at=now))
         heappush(self._schedule, (now, reference))
         return True
@@ -281,8 +297,10 @@ class SimulatedOperator:
     def _apply(self, entry: journal.SandboxJournalEntry) -> None:
         match entry:
             case journal.SandboxSubmission():
+                # It stands in the journal twice; the first one goes on.
                 if entry.reference in self._payments:
-                    return  # It stands in the book twice; the first one goes on.
+                    return
+
                 payment = _SimulatedPayment(entry, SCENARIOS_BY_NAME[entry.scenario])
                 self._payments[entry.reference] = payment
                 if payment.scenario.waits_for_person:
@@ -290,13 +308,15 @@ class SimulatedOperator:
             case journal.SandboxResult():
                 payment = self._payments[entry.reference]
                 payment.results.append(entry)
+                # Of two successes of one payment (the scenario `twice`) one has moved money.
                 if entry.final is not None and entry.number == 1:
-                    is_received = payment.submitted.type == Type.PAYIN
-                    self._received[entry.final.currency] += (
-                        entry.final.minor if is_received else -entry.final.minor
-                    )
+                    received = entry.final.minor
+                    if payment.submitted.type != Type.PAYIN:
+                        received = -received
+                    self._received[entry.final.currency] += received
                 self._prompts.pop(entry.reference, None)
             case journal.SandboxReversal():
+                # The first request with an id counts: a repetition moves nothing.
                 if (
                     self._reversals.setdefault(entry.reversal, entry) is entry
                     and entry.failure is None
@@ -310,6 +330,7 @@ class SimulatedOperator:
                 if payment.is_finished:
                     self._forget_finished(entry.reference)
 
+        # Whatever has happened: the next of its steps may be due.
         if (at := payment.next_step_at) is not None:
             heappush(self._schedule, (at, entry.reference))
 
@@ -346,6 +367,7 @@ def _make_result(
     number = len(payment.results) + 1
     if step.failure is not None:
         return journal.SandboxResult(at, payment.reference, number, failure=step.failure)
+
     asked = payment.submitted.amount
     final = Money(max(1, asked.minor - step.minor_units_less), asked.currency)
     return journal.SandboxResult(
@@ -366,6 +388,7 @@ def _payment_document(
 ) -> dict[str, Any]:
     document: dict[str, Any] = {
         "reference": payment.reference,
+        # Made from ours, so that a restored operator gives the same one.
         "providerReference": f"SBX{payment.reference[-12:]}",
         "status": "pending",
     }
@@ -383,6 +406,7 @@ def _payment_document(
                 "status": "success",
                 "amount": wire.format_amount(result.final),
                 "fee": wire.format_amount(result.fee),
+                # As real operators do: the registered name, where the order named somebody.
                 "partyData": name and {"registeredName": name, "network": "Sandbox Mobile"},
             }
 
@@ -409,6 +433,7 @@ def _reversal_document(reversal: journal.SandboxReversal) -> dict[str, Any]:
 def _answer_subscriber(number: bytes) -> HttpResponse:
     """Return who has a number, as its test digits say: one can't be reached, has no account or is
     barred, and of another letters are masked."""
+    # The digits are those of the scenarios with the same error.
     match number[-3:]:
         case b"104" | b"105":
             return HttpResponse(503)

@@ -67,6 +67,7 @@ NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
     }
 )
 
+# Read by the adapter: what has no row here is no code of this operator.
 ERROR_CODES: Mapping[str, ErrorCode] = MappingProxyType(
     {native.code: code for code, native in NATIVE_ERRORS.items()}
 )
@@ -83,6 +84,7 @@ def parse_amount(document: Mapping[str, Any], name: str) -> Money:
     value, currency = amount.get("value"), amount.get("currency")
     if not isinstance(value, str) or not isinstance(currency, str):
         raise ValueError(f"{name} is no amount")
+    # As strict as for a real operator: what is no amount is no success.
     try:
         return to_money(check_amount(parse_number(value)), currency)
     except KeyError:
@@ -91,6 +93,7 @@ def parse_amount(document: Mapping[str, Any], name: str) -> Money:
 
 def required_member(document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
     """Return the member with this name; raises ValueError when it is absent or of another type."""
+    # `True` is an int in Python, and no number in JSON.
     value = document.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ValueError(f"{name} is missing or is no {kind.__name__}")
