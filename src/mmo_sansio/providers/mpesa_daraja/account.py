@@ -17,7 +17,9 @@ from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn
 
 PRODUCTION_URL: Final = "https://api.safaricom.co.ke"
+# Its operator moves money at this host; the sandbox's is `sandbox.safaricom.co.ke`.
 PRODUCTION_HOSTS: Final = ("api.safaricom.co.ke",)
+# Documented, Business To Customer; the first is the usual one.
 PAYOUT_COMMANDS: Final = ("BusinessPayment", "SalaryPayment", "PromotionPayment")
 
 # Words that Daraja rejects in a callback address, in any case.
@@ -30,9 +32,11 @@ TRUST: Final = "trust"
 # it is trusted.
 TRUST_CHOICES: Final = (CONFIRM, TRUST)
 
+# Five or six digits on the page of prompts, up to seven on that of their queries (documented).
 _SHORTCODE: Final = re.compile(r"[0-9]{5,7}", re.ASCII)
 
 
+# 32 bits: they tell our few passwords apart, and tell nobody anything about them.
 _DIGEST_CHARACTERS: Final = 8
 
 
@@ -41,6 +45,7 @@ class ApiOperator:
     """An API operator of ours, as it pays and asks about transactions; without a name the account
     has none."""
 
+    # Accounts without one have it too: a question then names nobody, and is not asked.
     part: str
     """The option that names it."""
     shortcode: str = ""
@@ -98,6 +103,7 @@ class MpesaAccount:
     def reverser(self) -> ApiOperator:
         """The API operator of `shortcode`, which reverses what was paid to that; without a name
         there is none."""
+        # An API operator acts for one shortcode: that which pays out may be another one.
         is_same = self.initiator.shortcode == self.shortcode
         if self.deposit_initiator.name or not is_same:
             return self.deposit_initiator
@@ -106,16 +112,17 @@ class MpesaAccount:
     @property
     def operators(self) -> Sequence[ApiOperator]:
         """The API operators that ask, each with another name or password."""
-        differs = self.deposit_initiator.credential != self.initiator.credential
-        return [
-            person
-            for person in (self.initiator, *([self.deposit_initiator] if differs else []))
-            if person.name
-        ]
+        # The same person is asked about once: two questions with a wrong password lock it sooner.
+        operators = [self.initiator]
+        if self.deposit_initiator.credential != self.initiator.credential:
+            operators.append(self.deposit_initiator)
+
+        return [operator for operator in operators if operator.name]
 
     @property
     def signing_key(self) -> bytes:
         """The key that signs the addresses of callbacks."""
+        # Nobody else has it: an address that was made for another account is none of this one's.
         return self.consumer_secret.encode()
 
 
@@ -129,10 +136,14 @@ def read_account(
     initiator = reader.optional_text("initiator")
     deposit_initiator = _read_deposit_initiator(reader, initiator, checks_sender=checks_sender)
     payout_shortcode = _read_shortcode(reader, "payout_shortcode", shortcode)
+    own_password = "initiator_password"
     if "deposit_initiator_password" in options:
         own_password = "deposit_initiator_password"
-    else:
-        own_password = "initiator_password"
+
+    # A till that is set has to be one; left out, the shortcode is a paybill.
+    till = reader.optional_text("till")
+    if till is not None:
+        till = _read_shortcode(reader, "till")
 
     account = MpesaAccount(
         base_url=reader.url("base_url", PRODUCTION_URL),
@@ -141,7 +152,7 @@ def read_account(
         shortcode=shortcode,
         hooks_url=_check_hooks_url(hooks_url),
         passkey=reader.optional_text("passkey"),
-        till=_read_shortcode(reader, "till") if "till" in options else reader.optional_text("till"),
+        till=till,
         initiator=_read_operator(
             reader, ciphers, "initiator", initiator, "initiator_password", payout_shortcode
         ),
@@ -176,8 +187,13 @@ def _read_deposit_initiator(
     Raises OptionError for QR codes that anybody who knows the address of confirmations could
     settle, unless that is asked for."""
     asks = options.optional_text("deposit_initiator") or initiator
+    # Read in either case, so that it is known: `check_unknown` would call it misspelt.
     options.optional_text("deposit_initiator_password")
-    default = CONFIRM if asks else TRUST
+
+    # Where somebody can ask, asking is the default: confirmations are unsigned.
+    default = TRUST
+    if asks:
+        default = CONFIRM
     if options.choice("deposits", TRUST_CHOICES, default) == CONFIRM:
         if asks is None:
             remedy = "Set initiator, or deposit_initiator with its password."
@@ -186,6 +202,8 @@ def _read_deposit_initiator(
             )
         return asks
 
+    # A confirmation settles a QR payment, and its address, which is one for all, may stand in the
+    # log of a proxy: to trust it has to be somebody's decision.
     if "merchant_name" in options.values and "deposits" not in options.values and not checks_sender:
         remedy = (
             'Set initiator, so that M-Pesa is asked, or hooks_from; or write deposits = "trust".'
@@ -206,6 +224,7 @@ def _read_pull_number(options: Options) -> str | None:
     if "till" in options.values:
         raise OptionError("pull_number", "is for paybills only.", "Remove pull_number, or till.")
 
+    # The form in which M-Pesa names it, whatever the form in the settings.
     if (msisdn := format_msisdn(number)) is None:
         raise OptionError(
             "pull_number", "is no Kenyan mobile number.", 'Write pull_number = "254722000000", say.'
@@ -225,6 +244,8 @@ def _read_operator(
     if name is None:
         return ApiOperator(part, shortcode)
 
+    # Encrypted once, as its text shows whose a request is, and serves many of them (documented,
+    # Business To Customer, question 21).
     sealed = _encrypt_credential(options, ciphers, password_key)
     return ApiOperator(
         part, shortcode, name, sealed, _credential_digest(options, name, password_key)
@@ -235,6 +256,7 @@ def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
     """Return the SecurityCredential: the password, RSA with PKCS #1 v1.5, base64. It serves many
     requests."""
     password = options.text(key)
+    # Its dates are not checked: those in use have long ended.
     certificate = options.text("certificate").encode()
     try:
         return b64encode(
@@ -249,6 +271,7 @@ def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
 def _credential_digest(options: Options, name: str, key: str) -> str:
     """Return what changes with the name and password of an API operator; only the consumer secret
     can make it."""
+    # Keyed: a password may be short enough to be found from a bare digest.
     text = f"credential\0{name}\0{options.text(key)}"
     return hmac.new(options.text("consumer_secret").encode(), text.encode(), sha256).hexdigest()[
         :_DIGEST_CHARACTERS
@@ -257,6 +280,7 @@ def _credential_digest(options: Options, name: str, key: str) -> str:
 
 def _check_hooks_url(hooks_url: str) -> str:
     found = [word for word in FORBIDDEN_IN_URLS if word in hooks_url.lower()]
+    # At the start, as Daraja would refuse the first payment with a text that names no word.
     if found:
         raise OptionError(
             "hooks_name",

@@ -44,10 +44,13 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Type
 
+# How long M-Pesa lets a password of an API operator live.
 PASSWORD_LIFETIME: Final = timedelta(days=90)
+# Time for the administrator of the shortcode, who is often a person of another house.
 PASSWORD_WARNED_BEFORE: Final = timedelta(days=14)
 
-# Codes after which a further question may lock the API operator, or keep it locked.
+# Codes after which a further question may lock the API operator, or keep it locked: a wrong
+# password, and one that is locked (documented, Business To Customer).
 LOCKING_CODES: Final = frozenset({"2001", "8006"})
 
 # The parts that results tell of, each with a role of its own. Their address is known to more people
@@ -60,7 +63,8 @@ RESULT_PARTS: Final[Mapping[MpesaCallbackKind, SubmissionPart]] = MappingProxyTy
     }
 )
 
-# The result code of a request that M-Pesa did not process because of its own load.
+# The result code of a request that M-Pesa did not process because of its own load (reported, in the
+# lists of other people's programs).
 OVERLOADED: Final = "26"
 
 # The part that the question for a balance tells of.
@@ -71,8 +75,7 @@ C2B: Final = "c2b"
 
 _NO_BALANCE_ROLE: Final = (
     "The API operator lacks the role for Account Balance. The administrator of the shortcode adds "
-    "it in M-Pesa's"
-    " portal; balance_interval_s = 0 ends the question."
+    "it in M-Pesa's portal; balance_interval_s = 0 ends the question."
 )
 _STOPPED: Final = " Nothing asks with this password until it changes or a person asks."
 _NO_PRODUCT: Final = (
@@ -99,22 +102,24 @@ _OTHER: Final = (
 
 _REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "21": "The API operator lacks a role. The administrator of the shortcode adds it in "
-        "M-Pesa's portal:"
-        " Transaction Status query ORG API for questions, Org Reversals Initiator for reversals, "
-        "and those for pay-outs"
-        " and taxes.",
-        "2001": "The password of the API operator is wrong, or older than 90 days. The "
-        "administrator "
-        "of the shortcode"
-        " sets another one in M-Pesa's portal; whoever runs the gateway puts it into the "
-        "settings.",
-        "8006": "The API operator is locked. The administrator of the shortcode unlocks it in "
-        "M-Pesa's portal.",
-        "SFC_IC0003": "M-Pesa knows no such API operator of this shortcode. Whoever runs "
-        "the gateway "
-        "compares both with"
-        " M-Pesa's portal.",
+        "21": (
+            "The API operator lacks a role. The administrator of the shortcode adds it in M-Pesa's "
+            "portal: Transaction Status query ORG API for questions, Org Reversals Initiator for "
+            "reversals, and those for pay-outs and taxes."
+        ),
+        "2001": (
+            "The password of the API operator is wrong, or older than 90 days. The administrator "
+            "of the shortcode sets another one in M-Pesa's portal; whoever runs the gateway puts "
+            "it into the settings."
+        ),
+        "8006": (
+            "The API operator is locked. The administrator of the shortcode unlocks it in M-Pesa's "
+            "portal."
+        ),
+        "SFC_IC0003": (
+            "M-Pesa knows no such API operator of this shortcode. Whoever runs the gateway "
+            "compares both with M-Pesa's portal."
+        ),
         "401.002.01": _NO_PRODUCT,
     }
 )
@@ -123,6 +128,7 @@ _REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
 def check_account(provider: str, account: MpesaAccount, *, now: Instant) -> AccountCheck:
     """Ask as each API operator about a receipt, and with the passkey about a prompt, that do not
     exist. What M-Pesa says about an API operator arrives by a callback."""
+    # Nothing can come of them: no receipt and no prompt has these ids.
     questions = [
         (operator.part, requests.account_check(account, operator)) for operator in account.operators
     ]
@@ -131,14 +137,14 @@ def check_account(provider: str, account: MpesaAccount, *, now: Instant) -> Acco
             ("passkey", requests.push_query(account, requests.IMPOSSIBLE_CHECKOUT, now=now))
         )
 
-    found = yield from ask_all(
+    findings = yield from ask_all(
         provider,
         [
             AccountQuestion(part, question, partial(_response_finding, provider, part))
             for part, question in questions
         ],
     )
-    return (*found, *_password_findings(provider, account, now=now))
+    return (*findings, *_password_findings(provider, account, now=now))
 
 
 def read_finding(
@@ -147,6 +153,8 @@ def read_finding(
     """Return what a callback says about the API operator that has caused it; None when it says
     nothing, or when that has another password now."""
     address = parse_callback_url(request.target, account.signing_key)
+
+    # One that was caused with an earlier password says nothing of the one in the settings.
     parts = {operator.credential: operator.part for operator in account.operators}
     if address is None or address.credential not in parts:
         return None
@@ -156,6 +164,7 @@ def read_finding(
     except ValueError:
         return None
 
+    # The result of a payment speaks of its role; the answer to a question of the person who asks.
     submitted = RESULT_PARTS.get(address.kind)
     is_check = address.kind is MpesaCallbackKind.CHECK_RESULT
     if submitted is None:
@@ -163,9 +172,11 @@ def read_finding(
     else:
         part = submitted.name
 
+    # Without this role the API operator still pays, so that nothing is held back for it.
     if address.kind is MpesaCallbackKind.BALANCE_RESULT and code not in LOCKING_CODES:
         return _balance_finding(provider, code)
 
+    # 1. Refused: the whole account where the code may lock it, else what this role does.
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
         words = _REFUSALS.get(code, _OTHER)
         if code in LOCKING_CODES:
@@ -177,14 +188,17 @@ def read_finding(
 
         return AccountFinding(provider, part, AccountState.REFUSED, code, words)
 
+    # 2. Overloaded: what follows would fail as well, and is held back.
     if submitted is not None and code == OVERLOADED:
         return evolve(submitted.refused(provider, code, _BUSY), state=AccountState.WARNED)
 
+    # 3. It works, also where a question's receipt is not found: there is none.
     if code == SUCCESS or (submitted is None and code == "2032"):
         return AccountFinding(
             provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator."
         )
 
+    # 4. Any other code answers no question; of a payment it says something about that only.
     if is_check:
         return no_answer_finding(provider, part, code)
 
@@ -200,10 +214,13 @@ def _locked_finding(
         words = finding.words + _STOPPED
         finding = evolve(finding, words=words, stopped_credential=address.credential)
 
-    pays_out = address.credential == account.initiator.credential
+    held: tuple[Type, ...] = ()
+    if address.credential == account.initiator.credential:
+        held = (Type.PAYOUT, Type.TAX)
+
     return evolve(
         finding,
-        held=(Type.PAYOUT, Type.TAX) if pays_out else (),
+        held=held,
         holds_reversals=address.credential == account.reverser.credential,
     )
 
@@ -238,17 +255,18 @@ def submission_finding(
 
     try:
         document = parse_json(response.body)
-    except ValueError:  # A firewall answers in HTML.
+    except ValueError:
+        # A firewall answers in HTML: its status has to be enough.
         document = {}
 
-    code, message = text_member(document, "errorCode"), text_member(document, "errorMessage")
+    code = text_member(document, "errorCode")
+    message = text_member(document, "errorMessage")
     means = interpret_error(response.status, code, message)
     is_refused = means is MpesaSubmissionState.ACCOUNT_REFUSED or lacks_product(code, message)
     if response.status != 200 and is_refused:
+        shown = f"HTTP {response.status}"
         if is_code(code):
             shown = code
-        else:
-            shown = f"HTTP {response.status}"
         return part.refused(provider, shown, _submission_refusal(code, message))
 
     is_taken = response.status == 200 and code_member(document, "ResponseCode") == SUCCESS
@@ -262,6 +280,7 @@ def _submission_refusal(code: str, message: str) -> str:
     """Return what an answer means that refuses what is the same in each submission."""
     if lacks_product(code, message):
         return _NO_PRODUCT
+    # Of the many meanings of `500.001.1001` only the credentials refuse an account.
     match code:
         case "500.001.1001":
             return _PASSKEY_REFUSED
@@ -286,6 +305,7 @@ def _balance_finding(provider: str, code: str) -> AccountFinding:
 def _response_finding(provider: str, part: str, response: HttpResponse) -> AccountFinding | None:
     """Return what the response to a question says; None when M-Pesa will answer by a callback. The
     code for a prompt that does not exist is that for a wrong passkey: only the words differ."""
+    # No JSON: a firewall, or the system behind Daraja. Then only the status is known.
     try:
         document = parse_json(response.body)
         code = code_member(document, "ResponseCode") or text_member(document, "errorCode")
@@ -293,20 +313,23 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
     except ValueError:
         code = message = ""
 
+    # For a receipt M-Pesa has taken the question: what it thinks of us comes as a callback.
     if code == SUCCESS and part != "passkey":
         return None
 
+    shown = f"HTTP {response.status}"
     if is_code(code):
         shown = code
-    else:
-        shown = f"HTTP {response.status}"
 
+    # Whoever is told that this prompt does not exist has been let in.
     if "transaction does not exist" in message:
         return AccountFinding(
             provider, part, AccountState.WORKS, shown, "M-Pesa accepts the passkey."
         )
 
-    words = _NO_PRODUCT if lacks_product(code, message) else _REFUSALS.get(code)
+    words = _REFUSALS.get(code)
+    if lacks_product(code, message):
+        words = _NO_PRODUCT
     if "wrong credentials" in message or "merchant does not exist" in message:
         words = _PASSKEY_REFUSED
 
@@ -323,14 +346,15 @@ def _password_findings(
         return ()
 
     ends_on = account.password_set_on + PASSWORD_LIFETIME
-    is_near = to_nairobi_time(now).date() >= ends_on - PASSWORD_WARNED_BEFORE
-    state = AccountState.WARNED if is_near else AccountState.WORKS
     words = f"The password of the API operator ends on {ends_on}."
-    if is_near:
+    state = AccountState.WORKS
+
+    # Its day is one in Nairobi, where the password was set.
+    if to_nairobi_time(now).date() >= ends_on - PASSWORD_WARNED_BEFORE:
+        state = AccountState.WARNED
         words += (
-            " The administrator of the shortcode sets another one in M-Pesa's portal; whoever "
-            "runs the gateway puts it"
-            " and its day into the settings."
+            " The administrator of the shortcode sets another one in M-Pesa's portal; whoever runs "
+            "the gateway puts it and its day into the settings."
         )
 
     return (AccountFinding(provider, "password_set_on", state, str(ends_on), words),)

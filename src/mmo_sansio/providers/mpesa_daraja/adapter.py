@@ -96,12 +96,14 @@ from mmo_sansio.values.reversals import Reversal
 # The name of the account's one access token.
 SCOPE: Final = "daraja"
 
-# The lifetime of an access token whose response has none.
+# The lifetime of an access token whose response has none: an hour is documented (Authorization).
 TOKEN_LIFETIME: Final = HOUR
 
-# The pages of one list that are read; that there are more is left to a person.
+# The pages of one list that are read; that there are more is left to a person. How many rows a page
+# has is not published.
 PAGES_MAX: Final = 200
 
+# ResponseCode of Pull Transactions (documented): rows follow, or there are none.
 FOUND: Final = "1000"
 NOTHING_FOUND: Final = "1001"
 
@@ -186,7 +188,7 @@ class DarajaProvider:
         )
 
     def amount_decimals(self, currency: str) -> int:
-        """Return 0: M-Pesa takes whole shillings."""
+        """Return 0: M-Pesa takes whole shillings (documented, for each product)."""
         return 0
 
     @property
@@ -221,11 +223,14 @@ class DarajaProvider:
     def rejects_token(self, response: HttpResponse) -> bool:
         """Return whether a response of any status says that the access token is no longer valid. A
         401 may also say that the app does not have a product, for which no token helps."""
+        # A body that is no JSON is a proxy's: only its status speaks.
         try:
             document = parse_json(response.body)
             code, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
         except ValueError:
             return response.status == 401
+
+        # For a token that is good a new one is no help, and would end the one that others use.
         if response.status == 401:
             return not codes.lacks_product(code, why)
         return response.status >= 400 and code in codes.TOKEN_ERROR_CODES
@@ -237,10 +242,13 @@ class DarajaProvider:
         or in another currency, a number that is not Kenyan, a tax without a payment registration
         number, and an operation for which the account has no credentials."""
         now = Moment.at(now)
-        about, order = PaymentReports(transaction, self.name), transaction.order
+        about = PaymentReports(transaction, self.name)
+        order = transaction.order
         key = operation_key(transaction)
         shillings = whole_shillings(order.requested)
         msisdn = format_msisdn(order.party.msisdn)
+
+        # 1. What M-Pesa can't process is refused before anything is sent.
         if key not in self.operations:
             reason = f"The account offers no {' '.join(key)}."
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, None, reason)
@@ -250,10 +258,12 @@ class DarajaProvider:
                 ErrorCode.AMOUNT_OUT_OF_RANGE, None, "M-Pesa takes whole Kenyan shillings."
             )
 
+        # 2. A picture, and nothing on anybody's phone.
         if key == QR_PAYIN:
             request = requests.qr_code(self.account, order, shillings=shillings)
             return (yield from self._submit(about, request, "QRCode"))
 
+        # 3. A tax names no phone: its payee is the tax authority.
         if key == DIRECT_TAXPAYOUT:
             number = registration_number(order.reconciliation_reference)
             if number is None:
@@ -265,6 +275,7 @@ class DarajaProvider:
             )
             return (yield from self._submit(about, request, "OriginatorConversationID"))
 
+        # 4. Money from or to a phone.
         if msisdn is None:
             return about.failed(
                 ErrorCode.USER_NOT_FOUND, None, "The msisdn is no Kenyan mobile number."
@@ -283,19 +294,24 @@ class DarajaProvider:
         """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives
         by a callback."""
         now = Moment.at(now)
-        key, hint = operation_key(transaction), notifications.parse_hint(transaction.progress.hint)
+        key = operation_key(transaction)
+        hint = notifications.parse_hint(transaction.progress.hint)
         about = PaymentReports(transaction, self.name)
+
+        # A push whose answer was lost has no id until a callback has named it.
         known_as = transaction.progress.provider_reference or hint.id
-        known = transaction.progress.evidence
-        if known is not None:
+        evidence = transaction.progress.evidence
+        if evidence is not None:
+            hint = evolve(hint, refused="")
             # The gatewayReference stands for a receipt that Daraja did not name.
-            has_receipt = known.receipt != transaction.reference
-            hint = evolve(hint, receipt=known.receipt if has_receipt else hint.receipt, refused="")
+            if evidence.receipt != transaction.reference:
+                hint = evolve(hint, receipt=evidence.receipt)
 
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
             report = yield from self._poll_push(about, known_as, hint, now=now)
+            # The query names no receipt: the one that a callback has named is asked about.
             if (
-                known is not None
+                evidence is not None
                 and hint.receipt
                 and not self.account.trusts_deposits
                 and not isinstance(report, ProviderSucceeded)
@@ -305,6 +321,7 @@ class DarajaProvider:
             return report
 
         if key == DIRECT_PAYOUT:
+            # That Daraja finds it by our own id is assumed: its page names ids of M-Pesa's.
             own = conversation_id(transaction.reference)
             return (yield from self._poll_status(about, known_as or own, hint, now=now))
 
@@ -317,6 +334,7 @@ class DarajaProvider:
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """The reversals of what was paid to the shortcode, where the account has an API operator of
         it."""
+        # Pay-outs can't be reversed by a request (documented, Business To Customer, question 17).
         payins = (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH)
         if self.account.reverser.name:
             return dict.fromkeys(payins, reversals.REVERSAL)
@@ -339,7 +357,8 @@ class DarajaProvider:
         now = Moment.at(now)
         if self.account.trusts_deposits:
             return None
-        with suppress(ExchangeFailed):  # It is asked again.
+        # Whatever becomes of this question: it is asked again.
+        with suppress(ExchangeFailed):
             yield requests.deposit_query(self.account, claim.receipt, claim.amount.minor, now.time)
         return None
 
@@ -350,6 +369,7 @@ class DarajaProvider:
         """Ask as each API operator about a receipt that does not exist, and with the passkey about
         such a prompt."""
         now = Moment.at(now)
+        # By wall time: a password's days are a calendar's.
         return account_check.check_account(self.name, self.account, now=now.utc)
 
     def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
@@ -357,12 +377,14 @@ class DarajaProvider:
         callback."""
         now = Moment.at(now)
         if self.account.initiator.name:
-            with suppress(ExchangeFailed):  # It is asked again.
+            # Whatever becomes of this question: it is asked again.
+            with suppress(ExchangeFailed):
                 yield requests.balance_query(self.account, now=now.time)
         return BalanceReport()
 
     def credential_of(self, request: HttpRequest) -> str:
         """Return the digest of the API operator whose SecurityCredential is in the request."""
+        # Each encrypted text is made once, so that a request shows whose it is.
         operators = self.account.operators
         return next(
             (
@@ -400,6 +422,7 @@ class DarajaProvider:
         which, so both are tried, the newer first."""
         accepted = None
         for version in requests.C2B_VERSIONS:
+            # Any other error than "not your product" ends it: the next version would not mend that.
             answer = yield requests.registration(self.account, version)
             if not _lacks_product(answer):
                 _check_registered(answer)
@@ -429,6 +452,7 @@ class DarajaProvider:
         try:
             document = parse_json(answer.body)
             if answer.status == 200:
+                # Accepted is not paid: from here on Daraja is asked.
                 reference = _accepted_reference(document, reference_field)
                 return self._read_accepted(about, document, reference)
 
@@ -439,6 +463,7 @@ class DarajaProvider:
                 return about.unreachable(f"Daraja's answer can't be read: {error}.")
             code = message = ""
 
+        # A first error may be final; that of a repetition may be due to the first request.
         is_resubmission = about.transaction.progress.is_resubmission
         means = codes.interpret_error(answer.status, code, message, is_resubmission=is_resubmission)
         if isinstance(means, ErrorCode):
@@ -447,6 +472,7 @@ class DarajaProvider:
         match means:
             case codes.MpesaSubmissionState.ACCEPTED:
                 return about.accepted()
+            # It waits: nothing was taken, and the same request may be sent again (S6).
             case (
                 codes.MpesaSubmissionState.NOT_ACCEPTED | codes.MpesaSubmissionState.ACCOUNT_REFUSED
             ):
@@ -464,12 +490,14 @@ class DarajaProvider:
 
         code = code_member(document, "ResponseCode")
         message = text_member(document, "ResponseDescription")
+        # An error number where a pay-in should have been prompted: no prompt, and so no payment.
         has_no_picture = bool(code) and about.transaction.order.flow is Flow.QR
         if has_no_picture or (
             about.transaction.order.type is Type.PAYIN and codes.is_error_number(code)
         ):
             return about.failed(ErrorCode.TRANSACTION_DECLINED, code, message)
 
+        # For money out even an error number is no proof that nothing will be paid.
         return about.unreachable(f"Daraja answered 200 with the ResponseCode {code[:30]!r}.")
 
     def _poll_push(
@@ -494,6 +522,7 @@ class DarajaProvider:
         except ValueError as fault:
             if code != codes.SUCCESS:
                 return about.unreachable(f"Daraja's answer can't be used: {fault}.")
+
             # What else is wrong with its answer takes nothing back.
             reason = f"Daraja's answer calls it paid, but {fault}."
             return about.doubtfully_paid(reason, code, hint.receipt or None)
@@ -506,11 +535,11 @@ class DarajaProvider:
         *,
         now: Moment,
     ) -> Conversation:
-        order, submitted_at = (
-            about.transaction.order,
-            Instant(about.transaction.progress.submitted_at or 0),
-        )
+        order = about.transaction.order
+        submitted_at = Instant(about.transaction.progress.submitted_at or 0)
         operation = OPERATIONS[operation_key(about.transaction)]
+
+        # The answer comes as a callback: what it may decide stands in its address.
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
@@ -522,6 +551,7 @@ class DarajaProvider:
             bool(hint.refused) and elapsed(submitted_at, now.time) >= codes.REFUSAL_FINAL_AFTER,
             credential=self.account.initiator.credential,
         )
+        # A receipt that was named is asked about as well: M-Pesa may not find a conversation's id.
         if about.transaction.progress.evidence is not None:
             yield from self._ask_by_receipt(
                 about.transaction, hint.receipt, provider_reference, now=now
@@ -536,7 +566,8 @@ class DarajaProvider:
                 self.account, about.transaction, provider_reference, address
             )
             code = code_member(parse_json(answer.body), "ResponseCode")
-        except CredentialStopped as stop:  # The question would be refused.
+        except CredentialStopped as stop:
+            # A question that was not sent would have been refused: that is as good as an answer.
             if address.refusal_is_final:
                 reported = address.reported_code
                 return about.failed(codes.find_error_mapping(reported).payout, reported, "")
@@ -548,6 +579,7 @@ class DarajaProvider:
 
         if answer.status != 200 or code != codes.SUCCESS:
             return about.unreachable(f"Daraja answered {answer.status} to a poll.")
+        # Asked, and waiting: the payment is known to M-Pesa, or will be found not to be.
         if about.transaction.progress.stage is Stage.AWAITING_RESULT:
             return about.accepted()
 
@@ -567,12 +599,14 @@ class DarajaProvider:
         code. The answer arrives by another callback."""
         order = transaction.order
         number = format_msisdn(order.party.msisdn)
-        payee = str(requests.TAX_AUTHORITY_SHORTCODE) if order.type is Type.TAX else number
         if order.type is Type.PAYIN:
             party = f"from {number}"
             operator = self.account.deposit_initiator
+        elif order.type is Type.TAX:
+            party = f"to {requests.TAX_AUTHORITY_SHORTCODE}"
+            operator = self.account.initiator
         else:
-            party = f"to {payee}"
+            party = f"to {number}"
             operator = self.account.initiator
 
         address = CallbackContext(
@@ -584,17 +618,20 @@ class DarajaProvider:
             asked_at=later(now.time, Span(1)),
             reported_code=failed_with,
             receipt=receipt,
+            # `|` parts the members of an address; no id of Daraja's has one.
             conversation=conversation.replace("|", ""),
             party=party_digest(self.account.signing_key, party),
             credential=operator.credential,
         )
-        with suppress(ExchangeFailed):  # It is asked again.
+        # Whatever becomes of this question: it is asked again.
+        with suppress(ExchangeFailed):
             yield requests.receipt_query(self.account, operator, transaction, address)
 
 
 def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
     """Return the reference of an accepted submission, which may be empty; None when it was not
     accepted. The ResponseCode of a QR code has several meanings, and a picture is a success."""
+    # A sample of Safaricom's has an id there, clients report `00` (Dynamic QR).
     if field == "QRCode":
         if text_member(document, field):
             return ""
@@ -607,7 +644,8 @@ def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
 def _lacks_product(answer: HttpResponse) -> bool:
     try:
         document = parse_json(answer.body)
-        code, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
+        code = text_member(document, "errorCode")
+        why = text_member(document, "errorMessage")
     except ValueError:
         return False
     return codes.lacks_product(code, why)
@@ -625,6 +663,7 @@ def _check_registered(answer: HttpResponse) -> None:
             or soap_fault(document)
         )
         code = code_member(members, "ResponseCode") or code_member(members, "ResponseStatus")
+
         if answer.status == 200 and (
             code in (codes.SUCCESS, *REGISTERED_CODES) or (not code and why.lower() == "success")
         ):
@@ -632,6 +671,7 @@ def _check_registered(answer: HttpResponse) -> None:
     except ValueError:
         why = "an answer that can't be read"
 
+    # In production the addresses can be registered once: what was done before is done.
     if "already registered" not in why.lower():
         raise RegistrationFailed(f"Daraja answered {answer.status}: {why}")
 
@@ -644,7 +684,10 @@ def list_payments(
     offset = 0
     for _ in range(PAGES_MAX):
         rows = _parse_page((yield pull_query(account, begin, end, offset=offset)))
-        known, offset = len(listed), offset + len(rows)
+        known = len(listed)
+        offset += len(rows)
+
+        # By their text: a page that repeats rows of the last one adds nothing, and ends the list.
         listed |= {json.dumps(row): _parse_row(provider, account, row) for row in rows}
         if len(listed) == known:
             return tuple(listed.values())
@@ -660,6 +703,7 @@ def _parse_page(answer: HttpResponse) -> list[Any]:
         document = parse_json(answer.body)
         code = code_member(document, "ResponseCode")
     except ValueError as fault:
+        # A list that breaks off is none: what is missing in it would count as not paid.
         raise ExchangeFailed(
             f"Daraja's list can't be read: {fault}.", may_have_arrived=True
         ) from None
@@ -674,29 +718,30 @@ def _parse_page(answer: HttpResponse) -> list[Any]:
             f"Daraja answered {answer.status} {error} instead of a list.", may_have_arrived=True
         )
 
-    return [row for entry in rows for row in (entry if isinstance(entry, list) else [entry])]
+    # Documents show an empty list as `[[]]`, so that rows may be nested by one level (assumed).
+    nested = [entry if isinstance(entry, list) else [entry] for entry in rows]
+    return [row for entries in nested for row in entries]
 
 
 def _parse_row(provider: str, account: MpesaAccount, row: Any) -> DepositReport | UnmatchedNotified:
     """Return the payment in a row; what is not certainly one from a customer is left to a
     person."""
     try:
-        receipt, bill_reference = (
-            text_member(row, "transactionId"),
-            text_member(row, "billreference"),
-        )
-        number, sender = text_member(row, "msisdn"), text_member(row, "sender")
-        if RECEIPT.fullmatch(receipt) and text_member(row, "transactiontype").lower().startswith(
-            "c2b"
-        ):
-            party, amount = (
-                Party(bill_reference or number, number, sender or None),
-                parse_amount(row.get("amount")),
-            )
+        receipt = text_member(row, "transactionId")
+        bill_reference = text_member(row, "billreference")
+        number = text_member(row, "msisdn")
+        sender = text_member(row, "sender")
+        kind = text_member(row, "transactiontype").lower()
+
+        # `c2b-pay-bill-debit` in the documents' sample: a payment of a customer.
+        if RECEIPT.fullmatch(receipt) and kind.startswith("c2b"):
+            party = Party(bill_reference or number, number, sender or None)
+            amount = parse_amount(row.get("amount"))
             trust = DepositTrust.LISTED
             return DepositReport(
                 provider, receipt, account.shortcode, bill_reference, amount, party, trust
             )
+    # A row that is no object, or has a member of another type: a person looks at it.
     except (ValueError, AttributeError):
         pass
 
@@ -714,11 +759,14 @@ def _read_push(
 ) -> ProviderReport:
     """Return the report from the answer to a question about a prompt. Raises ValueError where it is
     about another one, or a member can't be read."""
-    code, message = code_member(document, "ResultCode"), text_member(document, "ResultDesc")
-    error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
+    code = code_member(document, "ResultCode")
+    message = text_member(document, "ResultDesc")
+    error = text_member(document, "errorCode")
+    why = text_member(document, "errorMessage")
     if text_member(document, "CheckoutRequestID") not in ("", provider_reference):
         raise ValueError("it is about another push")
 
+    # 1. An error. "Being processed" is one of them, with the status 500 (reported).
     if status != 200:
         state = codes.interpret_error(status, error, why)
         if state is codes.MpesaSubmissionState.ACCEPTED:
@@ -729,6 +777,7 @@ def _read_push(
         said = error or soap_fault(document)
         return about.unreachable(f"Daraja answered {status} {said}.")
 
+    # 2. Still open. 3. Paid: the query names no receipt, which a callback may have named.
     if not code or code in codes.PAYIN_PENDING_CODES:
         return about.accepted(provider_reference)
 
@@ -739,6 +788,7 @@ def _read_push(
             lacks_receipt=not hint.receipt,
         )
 
+    # 4. Failed, if the code is a known one, or the prompt can't be answered any more.
     submitted_at = about.transaction.progress.submitted_at or now.time
     error_code = codes.failure_of_prompt(code, age=elapsed(submitted_at, now.time))
     if error_code is None:

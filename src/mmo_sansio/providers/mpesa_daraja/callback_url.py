@@ -15,6 +15,7 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import Instant
 
+# 128 bits, half of the digest: nobody guesses an address, and it stays short enough.
 _MAC_BYTES: Final = 16
 
 
@@ -109,16 +110,20 @@ class CallbackContext:
 
 def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
     """Return the context at the end of a request's target; None when this key did not sign it."""
+    # A proxy may have added a query.
     path = target.partition(b"?")[0]
     try:
         octets = bytes.fromhex(path.rpartition(b"/")[2].decode("ascii"))
     except ValueError:
         return None
 
-    plain, mac = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
+    # Compared in constant time, before a single member of it is read.
+    plain = octets[:-_MAC_BYTES]
+    mac = octets[-_MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(key, plain)):
         return None
 
+    # Our own writing, as the signature shows: nothing in it has to be checked.
     kind, reference, minor, version, asked_at, not_found, code, refusal, *receipt = (
         plain.decode().split("|")
     )
@@ -138,8 +143,10 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
 def party_digest(key: bytes, number: str) -> str:
     """Return what stands for the number of a payment's other party in an address; only this key can
     make it."""
+    # Proxies log addresses: the number of a person must not be found from what stands in one.
     return hmac.new(key, b"party\0" + number.encode(), sha256).hexdigest()[:_MAC_BYTES]
 
 
 def _mac(key: bytes, plain: bytes) -> bytes:
+    # The text in front keeps signatures and digests of one key apart.
     return hmac.new(key, b"return address\0" + plain, sha256).digest()[:_MAC_BYTES]

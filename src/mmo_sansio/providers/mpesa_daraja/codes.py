@@ -24,7 +24,8 @@ SUCCESS = "0"
 # Result codes of a push that has no result yet.
 PAYIN_PENDING_CODES = frozenset({"4999"})
 
-# Result codes of a poll for a transaction that Daraja does not know.
+# Result codes of a poll for a transaction that Daraja does not know: `2032` was seen by others, the
+# portal names `SFC_IC0003` (Transaction Status).
 NOT_FOUND_CODES = frozenset({"2032", "SFC_IC0003"})
 
 # Result codes of a request that Daraja refused because of our shortcode, its API operator, or the
@@ -35,6 +36,7 @@ ACCOUNT_REFUSED_CODES = frozenset({"11", "20", "21", "2001", "2006", "2028", "80
 # refused or finds nothing: earlier the question could miss the transaction.
 REFUSAL_FINAL_AFTER: Final = Span(2 * MINUTE)
 
+# What may be shown as a native code: anything else is the operator's words.
 _CODE: Final = re.compile(r"[A-Za-z0-9_.]{1,30}", re.ASCII)
 
 
@@ -50,7 +52,9 @@ class MpesaErrorMapping:
     payout: ErrorCode = E.TRANSACTION_DECLINED
 
 
-# The meaning of each result code; the operator's page in the docs describes each.
+# The meaning of each result code; the operator's page in the docs describes each. Unless a line
+# says otherwise it is documented (developer.safaricom.co.ke, 2025-12): M-Pesa Express for pay-ins,
+# Business To Customer for money out.
 RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
     {
         "1": MpesaErrorMapping(E.USER_INSUFFICIENT_FUNDS, E.MERCHANT_INSUFFICIENT_FUNDS),
@@ -59,14 +63,20 @@ RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
         "4": MpesaErrorMapping(E.USER_LIMIT_EXCEEDED, E.USER_LIMIT_EXCEEDED),
         "8": MpesaErrorMapping(E.TRANSACTION_DECLINED, E.USER_LIMIT_EXCEEDED),
         "11": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        # Reported: "duplicate detected" in two programs' lists of codes; no page has it.
         "15": MpesaErrorMapping(E.DUPLICATE_REQUEST, E.DUPLICATE_REQUEST),
+        # Documented for prompts only; for money out "internal failure" is reported.
         "17": MpesaErrorMapping(E.DUPLICATE_REQUEST, E.PROVIDER_UNAVAILABLE),
+        # Reported: "unresolved initiator", in the same two lists.
         "20": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
         "21": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
+        # Reported: "traffic blocking condition", in the same two lists.
         "26": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        # Documented as a message of 500.001.1001 only; reported as a code by two programs.
         "1001": MpesaErrorMapping(payin=E.USER_BUSY),
         "1019": MpesaErrorMapping(E.USER_TIMEOUT, E.PROVIDER_TIMEOUT),
         "1025": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        # Observed, not documented: 1031 by two shops (2021), 1036 by two (2018 and 2019).
         "1031": MpesaErrorMapping(payin=E.USER_CANCELLED),
         "1032": MpesaErrorMapping(payin=E.USER_CANCELLED),
         "1036": MpesaErrorMapping(payin=E.USER_TIMEOUT),
@@ -76,7 +86,9 @@ RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
         "2028": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
         "2040": MpesaErrorMapping(payout=E.USER_NOT_FOUND),
         "8006": MpesaErrorMapping(E.USER_ACCOUNT_BLOCKED, E.MERCHANT_MISCONFIGURED),
+        # Reported: "prompt not sent", by two programs.
         "9999": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
+        # For prompts a wrong TransactionType or PartyB; for money out a number without M-Pesa.
         "SFC_IC0003": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.USER_NOT_FOUND),
     }
 )
@@ -109,7 +121,8 @@ def failure_of_prompt(code: str, *, age: Span) -> ErrorCode | None:
 
 
 def is_error_number(code: str) -> bool:
-    """Tell whether a code is a number other than 0, each of which Daraja documents as an error."""
+    """Tell whether a code is a number other than 0, each of which Daraja documents as an error. A
+    text such as `SFC_IC0003` means different things in different products."""
     return code.isascii() and code.isdigit() and code != SUCCESS
 
 
@@ -139,7 +152,7 @@ class MpesaErrorRule:
 
 
 # The fields of a submission that follow from the account: Daraja would refuse each payment for
-# them.
+# them. Squeezed as the message is, whose spelling is not documented.
 OWN_FIELDS: Final = (
     "shortcode",
     "initiator",
@@ -154,6 +167,7 @@ OWN_FIELDS: Final = (
 )
 
 # The first match counts. Rejections because of the access token or of rate limits move no money.
+# Codes and messages are documented on the pages of the products, unless a line says otherwise.
 ERROR_RULES: tuple[MpesaErrorRule, ...] = (
     MpesaErrorRule("400.002.02", "phonenumber", E.USER_NOT_FOUND),
     MpesaErrorRule("400.002.02", "partyb", E.USER_NOT_FOUND),
@@ -162,15 +176,20 @@ ERROR_RULES: tuple[MpesaErrorRule, ...] = (
         MpesaErrorRule("400.002.02", field, MpesaSubmissionState.ACCOUNT_REFUSED)
         for field in OWN_FIELDS
     ),
+    # The access token, on three pages with three codes.
     MpesaErrorRule("400.003.01", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("401.002.01", "", MpesaSubmissionState.NOT_ACCEPTED),
+    # Observed by integrators, of registrations (mpesa-node-library#56); assumed of prompts.
     MpesaErrorRule("401.003.01", "noapiproductmatch", E.MERCHANT_MISCONFIGURED),
     MpesaErrorRule("404.001.03", "", MpesaSubmissionState.NOT_ACCEPTED),
+    # One code with many meanings (M-Pesa Express); "being processed" is reported.
     MpesaErrorRule("500.001.1001", "beingprocessed", MpesaSubmissionState.ACCEPTED),
     MpesaErrorRule("500.001.1001", "locksubscriber", E.USER_BUSY),
     MpesaErrorRule("500.001.1001", "doesnotexist", MpesaSubmissionState.ACCOUNT_REFUSED),
     MpesaErrorRule("500.001.1001", "wrongcredentials", MpesaSubmissionState.ACCOUNT_REFUSED),
+    # The first submission has arrived; "System internal error." has this code too, and no rule.
     MpesaErrorRule("500.002.1001", "duplicate", MpesaSubmissionState.ACCEPTED),
+    # Too many requests: "spike arrest" and "quota violation".
     MpesaErrorRule("500.003.02", "", MpesaSubmissionState.NOT_ACCEPTED),
     MpesaErrorRule("500.003.03", "", MpesaSubmissionState.NOT_ACCEPTED),
 )
@@ -196,25 +215,31 @@ def interpret_error(
 
     An unlisted 4xx to a resubmission proves nothing: the rejection may be due to the earlier
     submission, if that has arrived after all."""
+    # Daraja's messages differ in capitals and spaces between versions.
     squeezed = _squeezed(message)
     for rule in ERROR_RULES:
         if rule.code == code and rule.message_contains in squeezed:
             return rule.meaning
 
+    # What has no rule is judged by its status.
     match status:
         case 401 | 429:
             return MpesaSubmissionState.NOT_ACCEPTED
+        # A firewall in front of Daraja: it would turn the next payment away as well.
         case 403:
             return MpesaSubmissionState.ACCOUNT_REFUSED
+        # A timeout at Daraja: it may have passed the request on (S6).
         case 408:
             return MpesaSubmissionState.UNKNOWN
+        # A request that is at fault, and was never seen before: nothing was taken.
         case _ if 400 <= status < 500 and not is_resubmission:
             return E.MERCHANT_MISCONFIGURED
         case _:
             return MpesaSubmissionState.UNKNOWN
 
 
-# Final states of a transaction, in lower case, without any money moved.
+# Final states of a transaction, in lower case, without any money moved. Assumed: the documents show
+# `Completed` only.
 TRANSACTION_FAILURES: Mapping[str, ErrorCode] = MappingProxyType(
     {
         "cancelled": E.TRANSACTION_DECLINED,

@@ -39,13 +39,16 @@ from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, to_json
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Evidence, Source
 
+# The account that pay-outs are paid from (documented, Account Balance).
 UTILITY_ACCOUNT: Final = "Utility Account"
+# Answers to a validation, with codes for each reason (documented, Customer To Business).
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}
 _UNKNOWN_ACCOUNT: Final = {"ResultCode": "C2B00012", "ResultDesc": "Rejected"}
 _WRONG_AMOUNT: Final = {"ResultCode": "C2B00013", "ResultDesc": "Rejected"}
 _WRONG_SHORTCODE: Final = {"ResultCode": "C2B00015", "ResultDesc": "Rejected"}
 _OTHER_ERROR: Final = {"ResultCode": "C2B00016", "ResultDesc": "Rejected"}
+# A shortcode or a telephone number; a masked number, `2547 ***** 126`, has fewer digits.
 _PARTY_NUMBER: Final = re.compile(r"[0-9]{5,12}(?![0-9])", re.ASCII)
 
 
@@ -54,6 +57,7 @@ def parse_notification(
 ) -> ProviderNotification:
     """Return the content of a callback; a body that is forged or unreadable is returned
     unchanged."""
+    # The address is all that shows where a callback comes from: Daraja signs nothing.
     address = parse_callback_url(request.target, account.signing_key)
     if address is None:
         return _unmatched(provider, request)
@@ -66,6 +70,7 @@ def parse_notification(
                 answer = deposit_answer(
                     provider, account, address.reference, results.parse_result(request.body)
                 )
+                # The answer to one question counts once, and not for a later one.
                 return evolve(answer, asked_at=address.asked_at)
             case MpesaCallbackKind.BALANCE_RESULT:
                 return _balance_report(provider, address, request)
@@ -74,6 +79,7 @@ def parse_notification(
             case MpesaCallbackKind.REVERSAL_STATE:
                 return reversals.read_state(provider, address, results.parse_result(request.body))
             case MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT:
+                # A queue's timeout is no failure: M-Pesa may carry it out after all.
                 return reversals.asks_now(provider, address)
             case MpesaCallbackKind.CHECK_RESULT:
                 return read_finding(provider, account, request) or _unmatched(provider, request)
@@ -97,6 +103,7 @@ def parse_notification(
     except ValueError:
         return _unmatched(provider, request)
 
+    # Another amount is another payment's, whatever its address says.
     if amount is not None and amount.minor != address.minor:
         return _unmatched(provider, request)
 
@@ -135,8 +142,9 @@ def _judged_deposit(account: MpesaAccount, deposit: DepositReport) -> DepositRep
     is one for all."""
     if not account.is_paid_at(deposit.account):
         return evolve(deposit, trust=DepositTrust.FOREIGN_ACCOUNT)
-    trust = DepositTrust.CONFIRMED if account.trusts_deposits else DepositTrust.UNCONFIRMED
-    return evolve(deposit, trust=trust)
+    if account.trusts_deposits:
+        return evolve(deposit, trust=DepositTrust.CONFIRMED)
+    return evolve(deposit, trust=DepositTrust.UNCONFIRMED)
 
 
 def deposit_answer(
@@ -147,6 +155,7 @@ def deposit_answer(
     The account that was paid is the credit party: a receipt of a pay-out of ours has another one,
     and is no deposit."""
     state = result.parameters.get("TransactionStatus", "").lower()
+
     reason = f"{result.code} {state}: {result.message}"
     outcome = DepositAnswerOutcome.UNKNOWN
     if result.code in codes.NOT_FOUND_CODES:
@@ -154,6 +163,7 @@ def deposit_answer(
     elif result.code == codes.SUCCESS and result.parameters.get("ReceiptNo") == receipt:
         if state == codes.TRANSACTION_COMPLETED:
             outcome = DepositAnswerOutcome.COMPLETED
+        # Money that went back was ours for a while: nothing may be credited for it.
         elif state in codes.TRANSACTION_FAILURES or state == "reversed":
             outcome = DepositAnswerOutcome.FAILED
 
@@ -174,14 +184,20 @@ def _result_report(
     """Return the hint that a result is. Only M-Pesa was given its address, so a success with amount
     and receipt is evidence of one, and a refusal that names no transaction evidence of none."""
     is_money_out = address.kind in (MpesaCallbackKind.RESULT, MpesaCallbackKind.TAX_RESULT)
+
+    # 1. A refusal: of our account, or with a receipt that stands for none. A prompt is asked about
+    # in either case, as its question tells the result.
     names_no_transaction = result.code in codes.ACCOUNT_REFUSED_CODES or (
         result.code != codes.SUCCESS and result.has_dummy_receipt
     )
-    is_refused = is_money_out and names_no_transaction
-    hint = MpesaHint(
-        result.id, result.code, result.receipt, result.message, result.code if is_refused else ""
-    )
-    receipt, amount, evidence = result.receipt, result.amount, None
+    refused = ""
+    if is_money_out and names_no_transaction:
+        refused = result.code
+
+    # 2. A success: with a receipt and an amount it is evidence, and with less only a hint.
+    receipt = result.receipt
+    amount = result.amount
+    evidence = None
     is_receipt = results.RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(
         results.DUMMY_RECEIPT_ENDING
     )
@@ -190,11 +206,17 @@ def _result_report(
             receipt, result.code, amount, settles=is_money_out or account.trusts_results
         )
 
+    # 3. Either way Daraja is asked: only its answer ends a payment.
+    native_code = None
+    if codes.is_code(result.code):
+        native_code = result.code
+
+    hint = MpesaHint(result.id, result.code, receipt, result.message, refused)
     return inputs.ProviderHinted(
         address.reference,
         provider,
         hint.to_text(),
-        native_code=result.code if codes.is_code(result.code) else None,
+        native_code=native_code,
         evidence=evidence,
         version=address.answered_version,
         says_paid=result.code == codes.SUCCESS,
@@ -210,11 +232,14 @@ def _receipt_report(
     is_answered = result.code in codes.NOT_FOUND_CODES or (
         result.code == codes.SUCCESS and state != ""
     )
+
+    # 1. Confirmed. What was paid to us settles its receipt, which no deposit may use again.
     if state == codes.TRANSACTION_COMPLETED and _is_about(account, callback, result):
         is_deposit = account.is_paid_at(party_number(result, "CreditPartyName"))
         succeeded = _succeeded(provider, callback, result, callback.receipt)
         return evolve(succeeded, settles_receipt=is_deposit)
 
+    # 2. The failed transaction that a result has named, found as failed.
     failed_with = callback.reported_code
     if failed_with and state in codes.TRANSACTION_FAILURES and _is_about(account, callback, result):
         error_code = codes.find_error_mapping(failed_with).payout
@@ -227,6 +252,7 @@ def _receipt_report(
             native_message=state,
         )
 
+    # 3. Neither: the receipt is denied only if the question itself was answered.
     return inputs.ProviderUnreachable(
         callback.reference,
         provider,
@@ -239,6 +265,7 @@ def _receipt_report(
 def _is_about(
     account: MpesaAccount, callback: CallbackContext, result: results.MpesaResult
 ) -> bool:
+    # Without receipt or amount nothing shows what it is about.
     if (
         result.code != codes.SUCCESS
         or result.parameters.get("ReceiptNo") != callback.receipt
@@ -250,7 +277,9 @@ def _is_about(
     if conversation in (callback.conversation, callback.reference):
         return True
 
-    payer, payee = party_number(result, "DebitPartyName"), party_number(result, "CreditPartyName")
+    # A prompt's conversation is not ours: it is known by its receipt, its payer and our account.
+    payer = party_number(result, "DebitPartyName")
+    payee = party_number(result, "CreditPartyName")
     if account.is_paid_at(payee):
         return callback.party == party_digest(account.signing_key, f"from {payer}")
 
@@ -272,6 +301,7 @@ def _status_report(
     provider: str, callback: CallbackContext, result: results.MpesaResult
 ) -> inputs.ProviderAnswer:
     reference = callback.reference
+    # 1. Nobody finds it, or nobody lets us ask: what a result has refused is over.
     if (
         callback.refusal_is_final
         and result.code in codes.NOT_FOUND_CODES | codes.ACCOUNT_REFUSED_CODES
@@ -280,23 +310,31 @@ def _status_report(
         error_code = codes.find_error_mapping(code).payout
         return inputs.ProviderFailed(reference, provider, Source.POLL, error_code, native_code=code)
 
+    # 2. Never received: for this submission, and only long enough after it.
     if result.code in codes.NOT_FOUND_CODES and callback.not_found_is_final:
         return inputs.ProviderNeverReceived(reference, provider, callback.version)
 
+    # 3. No state: asked again, soon where a result has already named a failure.
     state = result.parameters.get("TransactionStatus", "").lower()
     if result.code != codes.SUCCESS or not state:
+        poll_after = HOUR
+        if callback.reported_code:
+            poll_after = codes.REFUSAL_FINAL_AFTER
+
         return inputs.ProviderUnreachable(
             reference,
             provider,
             f"Daraja answered the poll with {result.code}: {result.message}.",
-            poll_after=codes.REFUSAL_FINAL_AFTER if callback.reported_code else HOUR,
+            poll_after=poll_after,
         )
 
+    # 4. A final state. The reason of a failure stood in the result only.
     if state == codes.TRANSACTION_COMPLETED:
         return _succeeded(provider, callback, result, result.parameters.get("ReceiptNo") or None)
 
     if state in codes.TRANSACTION_FAILURES:
-        code, error_code = callback.reported_code, codes.TRANSACTION_FAILURES[state]
+        code = callback.reported_code
+        error_code = codes.TRANSACTION_FAILURES[state]
         if code not in ("", codes.SUCCESS):
             error_code = codes.find_error_mapping(code).payout
 
@@ -309,13 +347,19 @@ def _status_report(
             native_message=state,
         )
 
+    # 5. Any other word, `Authorized` say: it goes on.
     return inputs.ProviderAccepted(reference, provider, Source.POLL)
 
 
 def _succeeded(
     provider: str, callback: CallbackContext, result: results.MpesaResult, receipt: str | None
 ) -> inputs.ProviderSucceeded:
+    # `254705000000 - JANE DOE`: whom M-Pesa has paid, as it is registered.
+    party_data = None
     name = result.parameters.get("CreditPartyName")
+    if name:
+        party_data = json.dumps({"creditPartyName": name}, ensure_ascii=False)
+
     return inputs.ProviderSucceeded(
         callback.reference,
         provider,
@@ -323,7 +367,7 @@ def _succeeded(
         receipt,
         final=result.amount,
         fee=result.fee,
-        party_data=json.dumps({"creditPartyName": name}, ensure_ascii=False) if name else None,
+        party_data=party_data,
     )
 
 
@@ -337,6 +381,7 @@ def notification_response(
     """Return 200 with the body that this kind of callback expects; 503 for a callback that is not
     durable yet, so that it is sent again."""
     address = parse_callback_url(request.target, account.signing_key)
+    # A validation has to be answered in any case: silence lets M-Pesa decide by itself.
     if address is not None and address.kind is MpesaCallbackKind.VALIDATION:
         return _json(200, _validation_result(account, request, accepted=accepted))
     if accepted:
@@ -352,6 +397,7 @@ def _validation_result(
     except ValueError:
         return _OTHER_ERROR
 
+    # The order of the codes: whose account, which amount, and then whether anybody owns it.
     if not account.is_paid_at(deposit.account):
         return _WRONG_SHORTCODE
     if deposit.amount.minor % 100:
@@ -397,6 +443,7 @@ class MpesaHint:
 def parse_hint(text: str | None) -> MpesaHint:
     """Return the latest valid value of each member in the lines of a payment's hint."""
     latest: dict[str, str] = {}
+    # Each callback has added a line; a later one may say less than the one before it.
     for line in (text or "").splitlines():
         try:
             members = json.loads(line)
@@ -404,6 +451,7 @@ def parse_hint(text: str | None) -> MpesaHint:
         except (ValueError, AttributeError, RecursionError):
             continue
 
+    # A word of a stranger's must not become a native code.
     for name in ("code", "refused"):
         if not codes.is_code(latest.get(name, "0")):
             latest.pop(name)

@@ -28,7 +28,9 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.money import Money
 
+# Documented, in the portal's samples; no prompt reaches it unless it is a real phone's.
 TEST_NUMBER: Final = "+254708374149"
+# Documented: prompts from 1 shilling, pay-outs from 10 (M-Pesa Express, Business To Customer).
 LEAST_PAYIN: Final = Money(1_00, "KES")
 LEAST_PAYOUT: Final = Money(10_00, "KES")
 
@@ -58,7 +60,10 @@ def _steps(provider: DarajaProvider, number: str) -> Iterator[RehearsalStep]:
         amount=LEAST_PAYIN,
         msisdn=number,
     )
-    has_reversals = bool(provider.reversal_operations)
+    money_back = None
+    if provider.reversal_operations:
+        money_back = f"{_PAGE}#money-back"
+
     yield account_step(provider)
     yield AskAccount(
         name="registration",
@@ -68,9 +73,7 @@ def _steps(provider: DarajaProvider, number: str) -> Iterator[RehearsalStep]:
         begin=partial(_register, provider),
     )
     yield prompt
-    yield from steps_after(
-        prompt, _RESULTS, money_back=f"{_PAGE}#money-back" if has_reversals else None
-    )
+    yield from steps_after(prompt, _RESULTS, money_back=money_back)
     yield MakePayment(
         name="payout",
         does="Pay a customer.",
@@ -81,6 +84,7 @@ def _steps(provider: DarajaProvider, number: str) -> Iterator[RehearsalStep]:
         amount=LEAST_PAYOUT,
         msisdn=number,
     )
+    # A refusal that costs nobody anything: the amount is below the least.
     yield MakePayment(
         name="refusal",
         does="Pay a customer less than M-Pesa pays out.",
@@ -105,6 +109,7 @@ def _steps(provider: DarajaProvider, number: str) -> Iterator[RehearsalStep]:
 
 def _register(provider: DarajaProvider, now: Moment) -> AccountCheck:
     try:
+        # Of a rehearsal a refusal is a finding, and no reason to stop.
         return ((yield from provider.register_urls()),)
     except RegistrationFailed as refusal:
         words = str(refusal)

@@ -24,18 +24,18 @@ from mmo_sansio.values.reversals import Reversal
 # The Kenya Revenue Authority.
 TAX_AUTHORITY_SHORTCODE = 572572
 
+# Ids that no transaction has: of the form that M-Pesa's own have, so that no field is refused.
 IMPOSSIBLE_RECEIPT = "AAA0000000"
 
-# Ids that no transaction has.
 IMPOSSIBLE_CHECKOUT = "ws_CO_000000000000000000000000000000"
 
-# The length limit of an AccountReference.
+# The length limit of an AccountReference (documented, M-Pesa Express).
 ACCOUNT_REFERENCE_CHARACTERS: Final = 12
 
 # The versions of the product C2B, in the order in which they are tried: an app has one of them.
 C2B_VERSIONS: Final = (2, 1)
 
-# The identifier type of a shortcode.
+# The identifier type of a shortcode (documented, Transaction Status); 1 is a telephone number.
 _ORGANISATION = "4"
 
 _STATUS: Final = ("/mpesa/transactionstatus/v1/query", "TransactionStatusQuery")
@@ -43,6 +43,7 @@ _STATUS: Final = ("/mpesa/transactionstatus/v1/query", "TransactionStatusQuery")
 # Path and command of a question.
 _BALANCE: Final = ("/mpesa/accountbalance/v1/query", "AccountBalance")
 
+# Letters and digits, as `PRN1234XN` in the sample (Tax Remittance); the length is assumed.
 _PAYMENT_REGISTRATION: Final = re.compile(r"[A-Za-z0-9]{1,20}", re.ASCII)
 
 
@@ -56,16 +57,19 @@ def push(
     account: MpesaAccount, about: Transaction, *, msisdn: str, shillings: int, now: Instant
 ) -> HttpRequest:
     """Show a prompt on the payer's phone (STK push)."""
+    command = "CustomerPayBillOnline"
+    if account.till:
+        command = "CustomerBuyGoodsOnline"
+
     return _post(
         account,
         "/mpesa/stkpush/v1/processrequest",
         {
             **_push_credentials(account, now=now),
-            "TransactionType": "CustomerBuyGoodsOnline"
-            if account.till
-            else "CustomerPayBillOnline",
+            "TransactionType": command,
             "Amount": shillings,
             "PartyA": int(msisdn),
+            # A till's money goes to the till, though its store number prompts (documented).
             "PartyB": int(account.till or account.shortcode),
             "PhoneNumber": int(msisdn),
             "CallBackURL": _order_url(account, about, MpesaCallbackKind.PUSH),
@@ -92,6 +96,7 @@ def payout(
         account,
         "/mpesa/b2c/v3/paymentrequest",
         {
+            # Ours, so that a repetition is refused as a duplicate: the only idempotency of Daraja.
             "OriginatorConversationID": conversation_id(about.reference),
             "InitiatorName": account.initiator.name,
             "SecurityCredential": account.initiator.security_credential,
@@ -109,6 +114,7 @@ def payout(
 def remittance(
     account: MpesaAccount, about: Transaction, *, registration_number: str, shillings: int
 ) -> HttpRequest:
+    # Without an id of ours: what was sent once is never sent again (Tax Remittance).
     return _post(
         account,
         "/mpesa/b2b/v1/remittax",
@@ -152,6 +158,7 @@ def reversal(
             "CommandID": "TransactionReversal",
             "TransactionID": receipt,
             "Amount": shillings,
+            # That it is the till for a till is assumed: the page on reversals shows paybills only.
             "ReceiverParty": int(account.till or account.shortcode),
             "RecieverIdentifierType": "11",
             "Remarks": about.id,
@@ -163,20 +170,19 @@ def reversal(
 
 def reversal_query(account: MpesaAccount, about: Reversal, conversation: str) -> HttpRequest:
     """Ask about a reversal by Daraja's id; the state arrives by a callback."""
-    operator, named, kind = (
-        account.reverser,
-        conversation.replace("|", ""),
-        MpesaCallbackKind.REVERSAL_STATE,
-    )
+    operator = account.reverser
+    # `|` parts the members of an address; no id of Daraja's has one.
+    named = conversation.replace("|", "")
     state = CallbackContext(
-        kind,
+        MpesaCallbackKind.REVERSAL_STATE,
         about.id,
         about.amount.minor,
         about.version,
         conversation=named,
         credential=operator.credential,
     )
-    ids, url = {"OriginalConversationID": conversation}, _callback_url(account, state)
+    ids = {"OriginalConversationID": conversation}
+    url = _callback_url(account, state)
     timeout_url = _reversal_timeout_url(account, about)
     return _question(account, operator, ids, url, timeout_url=timeout_url, remarks=about.id)
 
@@ -240,10 +246,11 @@ def account_check(account: MpesaAccount, operator: ApiOperator) -> HttpRequest:
 
 def balance_query(account: MpesaAccount, *, now: Instant) -> HttpRequest:
     """Ask for the balances of the shortcode that pays out; they arrive by a callback."""
-    operator, kind = account.initiator, MpesaCallbackKind.BALANCE_RESULT
-    url = _callback_url(
-        account, CallbackContext(kind, asked_at=now, credential=operator.credential)
+    operator = account.initiator
+    callback = CallbackContext(
+        MpesaCallbackKind.BALANCE_RESULT, asked_at=now, credential=operator.credential
     )
+    url = _callback_url(account, callback)
     return _question(account, operator, {}, url, timeout_url=url, remarks="Balance", asked=_BALANCE)
 
 
@@ -276,6 +283,7 @@ def _question(
     remarks: str,
     asked: tuple[str, str] = _STATUS,
 ) -> HttpRequest:
+    # Every question has these members; what differs is which id it names.
     path, command = asked
     return _post(
         account,
@@ -295,14 +303,20 @@ def _question(
 
 
 def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpRequest:
+    # Buy goods, or pay a bill (documented, Dynamic QR).
+    code = "PB"
+    if account.till:
+        code = "BG"
+
     return _post(
         account,
         "/mpesa/qrcode/v1/generate",
         {
             "MerchantName": account.merchant_name,
+            # The payment arrives as a deposit with this as its BillRefNumber.
             "RefNo": account_reference(order.gateway_reference),
             "Amount": shillings,
-            "TrxCode": "BG" if account.till else "PB",
+            "TrxCode": code,
             "CPI": account.till or account.shortcode,
             "Size": "300",
         },
@@ -328,12 +342,17 @@ def pull_query(account: MpesaAccount, begin: Instant, end: Instant, *, offset: i
 
 def registration(account: MpesaAccount, version: int) -> HttpRequest:
     """Register the addresses for notifications of deposits with this version of C2B."""
+    # What M-Pesa does with a deposit whose validation gets no answer from us.
+    response_type = "Cancelled"
+    if account.completes_unvalidated:
+        response_type = "Completed"
+
     return _post(
         account,
         f"/mpesa/c2b/v{version}/registerurl",
         {
             "ShortCode": account.shortcode,
-            "ResponseType": "Completed" if account.completes_unvalidated else "Cancelled",
+            "ResponseType": response_type,
             "ConfirmationURL": _callback_url(
                 account, CallbackContext(MpesaCallbackKind.CONFIRMATION)
             ),
@@ -349,6 +368,7 @@ def _post(account: MpesaAccount, path: str, document: Mapping[str, Any]) -> Http
 
 
 def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
+    # The same in Password and Timestamp, or the prompt is refused.
     stamp = timestamp(now)
     return {
         "BusinessShortCode": int(account.shortcode),
@@ -358,8 +378,11 @@ def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
 
 
 def _order_url(account: MpesaAccount, about: Transaction, kind: MpesaCallbackKind) -> str:
-    is_result = kind in (MpesaCallbackKind.RESULT, MpesaCallbackKind.TAX_RESULT)
-    credential = account.initiator.credential if is_result else ""
+    # Whose password the result speaks of: a timeout and a prompt name none.
+    credential = ""
+    if kind in (MpesaCallbackKind.RESULT, MpesaCallbackKind.TAX_RESULT):
+        credential = account.initiator.credential
+
     context = CallbackContext(
         kind,
         about.reference,

@@ -22,7 +22,8 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
 from mmo_sansio.values.model import Party
 from mmo_sansio.values.money import Money
 
-# The end of a TransactionID that stands for none.
+# The end of a TransactionID that stands for none, such as `NLJ0000000` (documented, Business To
+# Customer).
 DUMMY_RECEIPT_ENDING: Final = "0000000"
 
 # M-Pesa's receipts have ten letters and digits; the identifier in a validation may be another.
@@ -76,11 +77,10 @@ def _charge(text: str) -> Money:
 def parse_push_result(body: bytes) -> MpesaResult:
     """Read the result in a callback to a push's CallBackURL."""
     callback = _object_member(_object_member(parse_json(body), "Body"), "stkCallback")
-    has_items = "CallbackMetadata" in callback
-    if has_items:
+    # A failed prompt has no metadata (documented, M-Pesa Express).
+    items = {}
+    if "CallbackMetadata" in callback:
         items = _values_by_name(callback, "CallbackMetadata", "Item", "Name")
-    else:
-        items = {}
 
     return MpesaResult(
         _required_text(callback, "CheckoutRequestID"),
@@ -100,11 +100,14 @@ def parse_result(body: bytes) -> MpesaResult:
 
     receipt = text_member(result, "TransactionID")
     is_dummy = receipt.endswith(DUMMY_RECEIPT_ENDING)
+    if is_dummy:
+        receipt = ""
+
     return MpesaResult(
         text_member(result, "OriginatorConversationID"),
         _result_code(result),
         text_member(result, "ResultDesc"),
-        "" if is_dummy else receipt,
+        receipt,
         parameters,
         is_dummy,
     )
@@ -117,20 +120,22 @@ def parse_deposit(provider: str, body: bytes) -> DepositReport:
     if RECEIPT.fullmatch(receipt) is None:
         raise ValueError("TransID is no receipt")
 
-    number, bill_reference = text_member(deposit, "MSISDN"), text_member(deposit, "BillRefNumber")
-    middle = " ".join(
-        filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName")))
-    )
+    number = text_member(deposit, "MSISDN")
+    bill_reference = text_member(deposit, "BillRefNumber")
+    first_names = (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName"))
+    given_name = " ".join(filter(None, first_names))
+
     return DepositReport(
         provider,
         receipt,
         _required_text(deposit, "BusinessShortCode"),
         bill_reference,
         parse_amount(_required_text(deposit, "TransAmount")),
+        # The number is masked or hashed, so that the bill reference names the payer.
         Party(
             bill_reference or number,
             number,
-            middle or None,
+            given_name or None,
             text_member(deposit, "LastName") or None,
         ),
     )
@@ -140,11 +145,10 @@ def _values_by_name(
     document: Mapping[str, Any], outer: str, inner: str, key: str
 ) -> dict[str, str]:
     """Return the values by name of a list of `{name, Value}` or of a single one."""
-    found = _object_member(document, outer).get(inner, [])
-    if isinstance(found, list):
-        items = found
-    else:
-        items = [found]
+    # Documents show both: one object, or a list of them (Business To Customer, Tax Remittance).
+    items = _object_member(document, outer).get(inner, [])
+    if not isinstance(items, list):
+        items = [items]
 
     named = {}
     for item in items:
@@ -152,6 +156,7 @@ def _values_by_name(
             raise ValueError(f"{inner} holds a value that is no object")
 
         value = item.get("Value")
+        # Older systems write names with spaces; a member may have no value at all (documented).
         name = _required_text(item, key).replace(" ", "")
         if isinstance(value, str):
             named[name] = str(value).strip()

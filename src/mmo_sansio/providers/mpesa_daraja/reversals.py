@@ -40,8 +40,10 @@ REVERSAL: Final = ReversalOperation(
     poll_intervals=tuple(Span(n * SECOND) for n in (30, 60, 120, 300, 900, 3600)),
 )
 
+# Two codes, one meaning for whoever reads it.
 _STATE_NOT_ALLOWED: Final = "The shortcode is not active."
 
+# Told apart from the other refusals: money that is put in mends it.
 _LACKS_FUNDS: Final = "1"
 
 # Why M-Pesa does not give the money back, by the code of the result: all that its page on reversals
@@ -71,9 +73,8 @@ def submit(
     if not account.reverser.name:
         return about.failed("The account has no API operator of the shortcode that was paid.")
 
-    if RECEIPT.fullmatch(receipt) is None or receipt.startswith(
-        "ws_CO_"
-    ):  # A prompt's own id stands for it.
+    # A prompt's own id stands where its receipt is not known.
+    if RECEIPT.fullmatch(receipt) is None or receipt.startswith("ws_CO_"):
         return about.failed(
             "M-Pesa's receipt of the payment, by which it is reversed, is not known."
         )
@@ -93,7 +94,8 @@ def submit(
         if answer.status == 200 and code_member(document, "ResponseCode") == codes.SUCCESS:
             return about.accepted(text_member(document, "OriginatorConversationID") or None)
 
-        code, message = text_member(document, "errorCode"), text_member(document, "errorMessage")
+        code = text_member(document, "errorCode")
+        message = text_member(document, "errorMessage")
     except ValueError:
         code = message = ""
 
@@ -103,12 +105,14 @@ def submit(
             f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {answer.status}"
         )
 
+    # Nothing was taken: the same reversal may be sent again.
     if means in (
         codes.MpesaSubmissionState.NOT_ACCEPTED,
         codes.MpesaSubmissionState.ACCOUNT_REFUSED,
     ):
         return about.never_received()
 
+    # Everything else may have arrived; M-Pesa reverses a receipt once, but its answer was lost.
     return about.unreachable(f"Daraja answered {answer.status} {code} to a reversal.")
 
 
@@ -129,6 +133,7 @@ def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:
     if answer.status != 200 or code != codes.SUCCESS:
         return about.unreachable(f"Daraja answered {answer.status} to a question about a reversal.")
 
+    # What it says arrives as a callback.
     return about.accepted()
 
 
@@ -139,11 +144,11 @@ def read_result(
     or amount. An unknown code, and a success that leaves one of them or the receipt out, prove
     nothing: M-Pesa is asked."""
     if result.code == codes.SUCCESS:
-        amount, original = result.amount, result.parameters.get("OriginalTransactionID") or None
-        if (amount is not None and amount.minor != address.minor) or original not in (
-            None,
-            address.receipt,
-        ):
+        # Only the address names what was asked for: a result may leave both out.
+        amount = result.amount
+        original = result.parameters.get("OriginalTransactionID") or None
+        is_other_amount = amount is not None and amount.minor != address.minor
+        if is_other_amount or original not in (None, address.receipt):
             raise ValueError("it is about another payment or amount")
 
         if amount is not None and original is not None and RECEIPT.fullmatch(result.receipt):
@@ -155,6 +160,7 @@ def read_result(
                 amount,
                 version=address.answered_version,
             )
+    # A refusal that names a receipt is none: something was moved.
     elif result.code in REFUSALS and not result.receipt:
         return reversals.ReversalFailed(
             address.reference,
@@ -189,20 +195,22 @@ def read_state(
 ) -> reversals.ReversalReport:
     """Return the report from the answer to a question. Raises ValueError for one about another
     transaction."""
-    reference, parameters, amount = address.reference, result.parameters, result.amount
+    reference = address.reference
+    parameters = result.parameters
+    amount = result.amount
     version = address.answered_version
     state = parameters.get("TransactionStatus", "").lower()
+
     if result.code != codes.SUCCESS or not state:
+        shown = "another code"
         if codes.is_code(result.code):
             shown = result.code
-        else:
-            shown = "another code"
-
         reason = f"Daraja answered the question about the reversal with {shown}: {result.message}."
         return reversals.ReversalUnreachable(
             reference, provider, reason, poll_after=HOUR, version=version
         )
 
+    # The question named it: an answer about another transaction proves nothing about this one.
     if parameters.get("OriginatorConversationID") != address.conversation:
         raise ValueError("it is about another conversation")
     if amount is not None and amount.minor != address.minor:

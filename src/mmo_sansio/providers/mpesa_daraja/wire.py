@@ -16,8 +16,10 @@ from mmo_sansio.values.money import AmountError, Money, check_amount, parse_numb
 
 CURRENCY: Final = "KES"
 FAULT_CHARACTERS_MAX: Final = 200
+# What a PNG file begins with (W3C PNG, 5.2): a picture, and no text that says so.
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _NAIROBI_OFFSET: Final = 3 * HOUR
+# `2547…` is documented, the newer `2541…` is reported.
 _MSISDN: Final = re.compile(r"254[17][0-9]{8}", re.ASCII)
 
 
@@ -28,6 +30,7 @@ class NumberText(str):
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
+    # No spaces, as the examples of the pages have none.
     return json.dumps(document, separators=(",", ":")).encode()
 
 
@@ -50,6 +53,7 @@ def text_member(document: Mapping[str, Any], name: str) -> str:
 def soap_fault(document: Mapping[str, Any]) -> str:
     """Return what a fault of the system behind Daraja says, which comes as SOAP written as JSON:
     its `faultstring`, and the text of its `detail`; empty where there is none."""
+    # Where it stands, and how it is spelled, differs: it is looked for in every object.
     texts: list[str] = []
     for name, value in _members(document):
         is_told = name.rpartition(":")[2].lower() in ("faultstring", "detail", "text")
@@ -134,6 +138,7 @@ def parse_qr_code(document: Mapping[str, Any]) -> QrCode | None:
     that can be shown."""
     text = text_member(document, "QRCode")
     try:
+        # Anything else, a link say, could not be shown as a picture.
         is_picture = b64decode(text, validate=True).startswith(_PNG)
     except ValueError:
         is_picture = False
