@@ -20,6 +20,7 @@ from mmo_simulators.common.simulator import Simulator
 def handle_control_request(simulator: Simulator, request: HttpRequest) -> HttpResponse | None:
     """Return the response to a request that controls the simulation; None for any other request."""
     path, _ = path_and_query(request)
+    # A page that a tester has open must not plan faults, or read the book.
     if path.startswith("/_simulator/") and (refusal := _foreign_refusal(request)) is not None:
         return refusal
 
@@ -50,11 +51,13 @@ def _foreign_refusal(request: HttpRequest) -> HttpResponse | None:
     except UrlError as error:
         return json_response(400, {"error": f"Host: {error}"})
 
+    # An address can't be rebound to another machine.
     if target.address is None and target.host != "localhost":
         return json_response(
             421, {"error": "Controls are not served under this host: name an address or localhost"}
         )
 
+    # What a browser says of a request (Fetch Metadata); other programs don't send it.
     if request.value(b"sec-fetch-site") not in (None, b"same-origin", b"none"):
         return json_response(403, {"error": "Controls take no requests from pages of other sites"})
 
@@ -62,7 +65,7 @@ def _foreign_refusal(request: HttpRequest) -> HttpResponse | None:
 
 
 def _required_object_list(request: HttpRequest, name: str) -> list[Mapping[str, Any]]:
-    found = parse_json_object(request.body).get(name)
-    if not isinstance(found, list) or not all(isinstance(fault, dict) for fault in found):
+    objects = parse_json_object(request.body).get(name)
+    if not isinstance(objects, list) or not all(isinstance(item, dict) for item in objects):
         raise ValueError(f"{name} must be a list of objects")
-    return found
+    return objects

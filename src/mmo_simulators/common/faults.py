@@ -142,7 +142,8 @@ class FaultScript:
     def take_matching(self, operation: str) -> tuple[Fault, ...]:
         """Return the faults for the request that has just arrived for this operation, and use them
         up."""
-        met = []
+        # One that is skipped uses up its skip, and the others apply all the same.
+        matching = []
         for fault in self._planned:
             if fault.operation not in (operation, ANY_OPERATION):
                 continue
@@ -150,9 +151,9 @@ class FaultScript:
                 fault.skip -= 1
             elif fault.times > 0:
                 fault.times -= 1
-                met.append(fault.fault)
+                matching.append(fault.fault)
 
-        return tuple(met)
+        return tuple(matching)
 
 
 FaultT = TypeVar("FaultT", EndWith, PollWith, EndAfter, CallBack)
@@ -183,6 +184,7 @@ def respond_with_faults(
         except RequestRejected as rejected:
             return rejected.response
 
+    # The first that is about the answer decides: a request has one answer.
     for fault in faults:
         match fault:
             case LoseRequest(hold):
@@ -197,8 +199,9 @@ def respond_with_faults(
             case AnswerAfter(answer):
                 handle()
                 return answer
+            # These are about what comes after the answer.
             case EndWith() | PollWith() | EndAfter() | CallBack():
-                pass  # They are about what comes after the answer.
+                pass
 
     return handle()
 
@@ -210,13 +213,16 @@ def parse_planned_fault(document: Mapping[str, Any]) -> PlannedFault:
     `status`, `headers`, `body`; `code`, `message`; `after_s` (a number, null or, for `call_back`, a
     list)."""
     parameters = dict(document)
-    at, do = parameters.pop("at", ANY_OPERATION), parameters.pop("do", None)
-    skip, times = parameters.pop("skip", 0), parameters.pop("times", 1)
+    at = parameters.pop("at", ANY_OPERATION)
+    do = parameters.pop("do", None)
+    skip = parameters.pop("skip", 0)
+    times = parameters.pop("times", 1)
     if do not in _FAULT_PARSERS or not isinstance(at, str):
         raise ValueError(f"do must be one of {', '.join(_FAULT_PARSERS)}")
     if not isinstance(skip, int) or not isinstance(times, int) or min(skip, times) < 0:
         raise ValueError("skip and times must be counts")
 
+    # The rest are the parser's arguments: its signature says which there are.
     try:
         fault = _FAULT_PARSERS[do](**parameters)
     except (TypeError, AttributeError) as error:
@@ -243,6 +249,7 @@ def _scripted_response(
     fields = tuple((k.lower().encode(), v.encode()) for k, v in (headers or {}).items())
     if not isinstance(status, int) or not 200 <= status <= 599:
         raise ValueError("status must be a number from 200 to 599")
+    # Written twice, they would make a response that can be read in two ways.
     if own := sorted(name.decode() for name, _ in fields if name in SERVERS_OWN_HEADERS):
         raise ValueError(f"headers may not have {own[0]}: the server sends its own")
     if body is None:
@@ -256,6 +263,12 @@ def _scripted_response(
     return HttpResponse(status, fields or JSON_HEADERS, octets)
 
 
+def _optional_span(seconds: float | None) -> Span | None:
+    if seconds is None:
+        return None
+    return _to_span(seconds)
+
+
 # By the `do` of a script's line.
 _FAULT_PARSERS: Final[Mapping[str, Callable[..., Fault]]] = {
     "lose_request": lambda hold_s=0: LoseRequest(_to_span(hold_s)),
@@ -265,6 +278,6 @@ _FAULT_PARSERS: Final[Mapping[str, Callable[..., Fault]]] = {
     "answer_after": lambda **answer: AnswerAfter(_scripted_response(**answer)),
     "end_with": lambda code, message=None: EndWith(str(code), message),
     "poll_with": lambda code: PollWith(str(code)),
-    "end_after": lambda after_s: EndAfter(None if after_s is None else _to_span(after_s)),
+    "end_after": lambda after_s: EndAfter(_optional_span(after_s)),
     "call_back": lambda after_s: CallBack(tuple(map(_to_span, after_s))),
 }

@@ -14,6 +14,7 @@ def path_and_query(request: HttpRequest) -> tuple[str, str]:
     """Return the path and the query of a request, for either form of target."""
     target = request.target.decode("ascii", "replace")
     scheme, separator, rest = target.partition("://")
+    # Absolute-form, as a client writes it to a proxy (RFC 9112 section 3.2.2).
     if separator and "/" not in scheme:
         _, slash, tail = rest.partition("/")
         target = slash + tail
@@ -29,6 +30,7 @@ def json_response(status: int, document: object) -> HttpResponse:
 def parse_json_object(body: bytes) -> dict[str, Any]:
     """Parse the JSON object in a body. Raises ValueError for anything else."""
     try:
+        # Python's parser recurses; a tester's body must not end the simulator.
         document = json.loads(body)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -16,6 +16,7 @@ HandlerT = TypeVar("HandlerT")
 
 
 def _compile_template(template: str) -> re.Pattern[str]:
+    # The texts between the names are literal: a full stop in a path is no wildcard.
     return re.compile(
         "".join(_segment_pattern(segment) for segment in re.split(r"(\{\w+\})", template))
     )
@@ -46,12 +47,13 @@ class SimulatedRoute(Generic[HandlerT]):
 
     def match_request(self, method: str, path: str) -> Mapping[str, str] | None:
         """Return the segments that the template names; None for a request of another route."""
-        found = None
-        if method == self.method:
-            found = self._pattern.fullmatch(path)
-        if found is None:
+        if method != self.method:
             return None
-        return found.groupdict()
+
+        match = self._pattern.fullmatch(path)
+        if match is None:
+            return None
+        return match.groupdict()
 
 
 @frozen

@@ -24,6 +24,7 @@ ItemT = TypeVar("ItemT")
 class DueQueue(Generic[ItemT]):
     """Holds items until they are due, in the order of their times."""
 
+    # With a count, so that items of one time keep their order and are never compared.
     _heap: list[tuple[Instant, int, ItemT]] = Factory(list)
     _count: int = 0
 

@@ -83,6 +83,7 @@ def account_settings(operator: str, origin: str) -> str:
     this origin."""
     options = {**ACCOUNT_OPTIONS[operator], "base_url": origin}
     lines = ["[provider.simulated]", *(f'{key} = "{value}"' for key, value in options.items())]
+    # Only a simulator makes its certificate itself: M-Pesa's own is taken from its portal.
     if "certificate_file" in options:
         lines.insert(0, f"# First: curl -o {CERTIFICATE_FILE} {origin}/_simulator/certificate")
     return "\n".join(lines)

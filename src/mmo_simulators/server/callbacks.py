@@ -34,6 +34,7 @@ def system_streams(ca_file: Path | None = None) -> OpenStream:
     in this file (PEM; None: no others). Raises OSError when the file cannot be read or has no
     certificate."""
     context = ssl.create_default_context()
+    # Only this: what is offered, a server may choose.
     context.set_alpn_protocols(["http/1.1"])
     if ca_file is not None:
         context.load_verify_locations(ca_file)
@@ -46,6 +47,7 @@ def system_streams(ca_file: Path | None = None) -> OpenStream:
         secured = trio.SSLStream(
             stream, context, server_hostname=target.host, https_compatible=True
         )
+        # Also when cancelled: nobody else knows of this stream.
         try:
             await secured.do_handshake()
         except BaseException:
@@ -69,6 +71,7 @@ async def call_back(request: HttpRequest, *, open_stream: OpenStream) -> HttpRes
             stream = await open_stream(target)
             try:
                 return await _exchange(stream, request, target)
+            # Without a farewell: the answer is there, or nobody waits for it any more.
             finally:
                 await trio.aclose_forcefully(stream)
         except (OSError, trio.BrokenResourceError, h11.ProtocolError) as error:
@@ -76,6 +79,7 @@ async def call_back(request: HttpRequest, *, open_stream: OpenStream) -> HttpRes
                 f"There was no whole response: {error}.", may_have_arrived=True
             ) from error
 
+    # Only the time limit leads here: everything else has returned or raised.
     raise ExchangeFailed(
         f"There was no response within {CALLBACK_TIMEOUT_S:g} s.", may_have_arrived=True
     )
@@ -86,6 +90,7 @@ async def _exchange(
 ) -> HttpResponse:
     """Return the response to a request that is sent on a new connection. Raises
     h11.ProtocolError."""
+    # On a connection of its own, so that one slow endpoint delays no other callback.
     http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
     own = [
         (b"host", target.authority.encode()),

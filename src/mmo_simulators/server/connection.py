@@ -16,7 +16,7 @@ from mmo_sansio.values.clock import SECOND, Instant, to_datetime
 from mmo_simulators.common.faults import DroppedConnection
 from mmo_simulators.common.messages import json_response
 
-# Bytes of the largest head of a message.
+# Bytes of the largest head of a message: twice what Apache and nginx allow for one line of it.
 HEAD_BYTES_MAX: Final = 16 * 1024
 
 # Bytes of the largest body of a request.
@@ -47,6 +47,7 @@ class SimulatorConnection:
 
     async def serve(self) -> None:
         """Answer requests until either side closes the connection."""
+        # A client that goes away is no fault.
         with suppress(trio.BrokenResourceError):
             while await self._serve_request():
                 self._http.start_next_cycle()
@@ -54,6 +55,7 @@ class SimulatorConnection:
     async def _serve_request(self) -> bool:
         """Answer the next request; return whether another one may follow."""
         request = None
+        # A request that takes too long is answered by closing, as if the client had.
         try:
             with trio.move_on_after(REQUEST_TIMEOUT_S):
                 request = await self._receive_request()
@@ -68,20 +70,21 @@ class SimulatorConnection:
         if request is None:
             return False
 
+        # 1. An answer. 2. One that is lost or breaks off, as the script says.
         match self._respond(request):
             case HttpResponse() as response:
                 await self._stream.send_all(
                     self._to_bytes(response, has_body=request.method != "HEAD")
                 )
             case DroppedConnection(close_after, broken_off, sent_share):
-                if broken_off is None:
-                    sent = b""
-                else:
-                    sent = self._to_bytes(broken_off)
-                await self._stream.send_all(sent[: int(len(sent) * sent_share)])
+                octets = b""
+                if broken_off is not None:
+                    octets = self._to_bytes(broken_off)
+                await self._stream.send_all(octets[: int(len(octets) * sent_share)])
                 await trio.sleep(close_after / SECOND)
                 return False
 
+        # The client may have asked to close, or sent something that can't be followed by more.
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             return True
 
@@ -112,6 +115,7 @@ class SimulatorConnection:
                 case h11.ConnectionClosed():
                     return None
                 case _:
+                    # Only then such a client sends its body (RFC 9110 section 10.1.1).
                     if self._http.they_are_waiting_for_100_continue:
                         go_ahead = h11.InformationalResponse(status_code=100, headers=[])
                         await self._stream.send_all(self._http.send(go_ahead) or b"")
@@ -122,6 +126,7 @@ class SimulatorConnection:
     ) -> bytes:
         """Return a response as it is sent, with the fields that are the server's own."""
         own = [(b"date", format_datetime(to_datetime(self._now()), usegmt=True).encode())]
+        # These have no body, and say so by their status (RFC 9110 section 8.6).
         if response.status not in (204, 304):
             own.append((b"content-length", b"%d" % len(response.body)))
 
@@ -129,10 +134,9 @@ class SimulatorConnection:
             own.append((b"connection", b"close"))
 
         head = h11.Response(status_code=response.status, headers=[*own, *response.headers])
+        body = []
         if has_body and response.body:
             body = [h11.Data(data=response.body)]
-        else:
-            body = []
 
         return b"".join(
             self._http.send(event) or b"" for event in (head, *body, h11.EndOfMessage())

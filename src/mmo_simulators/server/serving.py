@@ -41,6 +41,7 @@ async def serve(
 
     Port 0 is any free one. `now` is the operator's clock. `send_callback` None: over the
     system's network. Raises OSError when the port is in use."""
+    # This machine only: it has no TLS, and its controls no password.
     listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
         await nursery.start(
@@ -64,6 +65,7 @@ async def serve_on_listeners(
         simulator, now, send_callback or partial(call_back, open_stream=system_streams())
     )
     async with trio.open_nursery() as nursery:
+        # Started once the port accepts: a test may connect at once.
         await nursery.start(trio.serve_listeners, server.serve_connection, listeners)
         task_status.started()
         await server.send_due_callbacks()
@@ -87,6 +89,7 @@ class _SimulatorServer:
         """Send each callback when it is due, for ever; a slow one delays no other."""
         async with trio.open_nursery() as telling:
             while True:
+                # Made before it looks, so that what is scheduled meanwhile wakes it.
                 self._changed = trio.Event()
                 for request in self._simulator.take_due_callbacks(now=self._now()):
                     telling.start_soon(self._tell, request)
@@ -99,6 +102,7 @@ class _SimulatorServer:
 
     def _respond(self, request: HttpRequest) -> HttpResponse | DroppedConnection:
         response = handle_control_request(self._simulator, request)
+        # A request may have scheduled a callback, also where its answer is lost.
         reaction = response or self._simulator.handle_request(request, now=self._now())
         self._changed.set()
         return reaction
@@ -107,6 +111,7 @@ class _SimulatorServer:
         response: HttpResponse | None
         try:
             response = await self._send_callback(request)
+        # No answer is one too: most operators send such a callback again.
         except ExchangeFailed:
             response = None
         self._simulator.on_callback_response(request, response, now=self._now())

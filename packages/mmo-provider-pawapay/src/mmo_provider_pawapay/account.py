@@ -22,11 +22,14 @@ PRODUCTION_URL: Final = "https://api.pawapay.io"
 PRODUCTION_HOSTS: Final = ("api.pawapay.io",)
 SANDBOX_URL: Final = "https://api.sandbox.pawapay.io"
 
+# An operator, and its country in three letters.
 _MARKET = re.compile(r"[A-Z0-9]+(?:_[A-Z0-9]+)*_[A-Z]{3}", re.ASCII)
 _CALLBACKS_OF = re.compile(
     rf"(?P<market>{_MARKET.pattern})=(?P<name>[A-Za-z0-9][A-Za-z0-9_-]{{0,63}})", re.ASCII
 )
+# What pawaPay takes as customerMessage.
 _CUSTOMER_MESSAGE = re.compile(r"[A-Za-z0-9 ]{4,22}", re.ASCII)
+# It becomes a header, so that nothing in it may end one.
 _HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 _KEY_ID = re.compile(r"[A-Za-z0-9_:.-]{1,100}", re.ASCII)
 
@@ -74,7 +77,9 @@ def authority_of(url: str) -> str:
     """Return the authority of a URL as a signature covers it: in small letters, and without the
     scheme's own port (RFC 9421 section 2.2.3)."""
     parts = urlsplit(url)
-    own_port = ":443" if parts.scheme == "https" else ":80"
+    own_port = ":80"
+    if parts.scheme == "https":
+        own_port = ":443"
     return parts.netloc.lower().removesuffix(own_port)
 
 
@@ -133,6 +138,7 @@ def _read_auth_type(options: Options) -> str:
 
 
 def _read_payer_hosts(options: Options) -> Sequence[str]:
+    # Without a host no payer could be sent to the operator's page.
     sends_away = options.optional_text("auth_type") == REDIRECT_AUTH
     return read_payer_hosts(options, is_required=sends_away)
 
@@ -160,25 +166,31 @@ def _read_callback_keys(options: Options) -> Sequence[PublicKey]:
 
 
 def _read_callbacks_of(options: Options) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for operation in (options.optional_text("callbacks_of") or "").split():
-        match = _CALLBACKS_OF.fullmatch(operation)
-        if match is None or match["market"] in found:
+    # An account has one market: each other market belongs to one account, and to one only.
+    names: dict[str, str] = {}
+    for entry in (options.optional_text("callbacks_of") or "").split():
+        match = _CALLBACKS_OF.fullmatch(entry)
+        if match is None or match["market"] in names:
             remedy = (
                 'Write callbacks_of = "MTN_MOMO_ZMB=NAME AIRTEL_RWA=NAME", say, each market once.'
             )
             raise OptionError("callbacks_of", "does not name markets and accounts.", remedy)
-        found[match["market"]] = match["name"]
-    return found
+        names[match["market"]] = match["name"]
+
+    return names
 
 
 def _read_signing_key(options: Options) -> SigningKey | None:
-    pem, key_id = options.optional_text("signing_key"), options.optional_text("signing_key_id")
+    pem = options.optional_text("signing_key")
+    key_id = options.optional_text("signing_key_id")
     if pem is None and key_id is None:
         return None
 
+    # One without the other is a mistake: submissions would go unsigned, and nobody would notice.
     if pem is None or key_id is None:
-        missing = "signing_key" if pem is None else "signing_key_id"
+        missing = "signing_key_id"
+        if pem is None:
+            missing = "signing_key"
         raise OptionError(
             missing, "is missing.", "A signature needs signing_key and signing_key_id."
         )

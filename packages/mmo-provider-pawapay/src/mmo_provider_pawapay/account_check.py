@@ -29,12 +29,14 @@ CALLBACK_KEYS_PART = "callback_keys"
 CLOSED = "CLOSED"
 
 _REFUSALS = {
-    401: "pawaPay refuses the API token. Whoever manages the account in pawaPay's dashboard "
-    "compares it with api_token;"
-    " the sandbox and production have different ones.",
-    403: "pawaPay refuses the API token, or this request with it. Whoever manages the account in "
-    "pawaPay's dashboard"
-    " compares it with api_token and looks at what it permits.",
+    401: (
+        "pawaPay refuses the API token. Whoever manages the account in pawaPay's dashboard "
+        "compares it with api_token; the sandbox and production have different ones."
+    ),
+    403: (
+        "pawaPay refuses the API token, or this request with it. Whoever manages the account in "
+        "pawaPay's dashboard compares it with api_token and looks at what it permits."
+    ),
 }
 
 # The statuses of a submission whose signature and token pawaPay has accepted.
@@ -59,6 +61,7 @@ _TURNED_AWAY = (
     "from which this gateway sends."
 )
 
+# What each status means (documented, docs.pawapay.io, v2).
 _STATUSES = {
     "OPERATIONAL": (AccountState.WORKS, "The operator works."),
     "DELAYED": (
@@ -95,16 +98,16 @@ class AnswerJudge:
         except ValueError:
             return no_answer_finding(self.provider, MARKET_PART, f"HTTP {response.status}")
 
-        for state, found in (
-            (AccountState.REFUSED, self._refusal(configuration)),
-            (AccountState.WARNED, self._warning(configuration)),
-        ):
-            if found is not None:
-                return AccountFinding(self.provider, MARKET_PART, state, self.account.market, found)
+        refusal = self._refusal(configuration)
+        if refusal is not None:
+            return self._market_finding(AccountState.REFUSED, refusal)
 
-        words = "pawaPay answers questions about this market."
-        return AccountFinding(
-            self.provider, MARKET_PART, AccountState.WORKS, self.account.market, words
+        warning = self._warning(configuration)
+        if warning is not None:
+            return self._market_finding(AccountState.WARNED, warning)
+
+        return self._market_finding(
+            AccountState.WORKS, "pawaPay answers questions about this market."
         )
 
     def availability(self, response: HttpResponse, type: Type) -> AccountFinding:
@@ -120,14 +123,19 @@ class AnswerJudge:
         except (ValueError, KeyError):
             return no_answer_finding(self.provider, part, f"HTTP {response.status}")
 
+        # A refund is paid out, so that it waits with the pay-outs.
         is_closed = status == CLOSED
+        held: tuple[Type, ...] = ()
+        if is_closed:
+            held = (type,)
+
         return AccountFinding(
             self.provider,
             part,
             state,
             status,
             words,
-            held=(type,) if is_closed else (),
+            held=held,
             holds_reversals=is_closed and type is Type.PAYOUT,
         )
 
@@ -136,6 +144,8 @@ class AnswerJudge:
         and our token for it, if a firewall lets it pass. A refusal holds back what would meet it,
         too: all, or where the token does not permit this operation, what is of it."""
         part = submissions_part(operation)
+
+        # 1. A firewall: it lets nothing pass, whatever is submitted.
         if is_turned_away(response):
             return AccountFinding(
                 self.provider,
@@ -149,10 +159,12 @@ class AnswerJudge:
 
         try:
             document = parse_json(response.body)
-            code, status = parse_failure(document).code, document.get("status")
+            code = parse_failure(document).code
+            status = document.get("status")
         except ValueError:
             return None
 
+        # 2. pawaPay refuses token or signature; a permission is that of one operation only.
         words = _SUBMISSION_REFUSALS.get(code or "")
         if words is not None:
             held = tuple(
@@ -170,6 +182,7 @@ class AnswerJudge:
                 holds_reversals=code != NOT_PERMITTED or operation is REFUND,
             )
 
+        # 3. Taken, or rejected for a reason of its own: either way we were let in.
         if response.status != 200 or status not in _TAKEN_STATUSES:
             return None
 
@@ -183,6 +196,7 @@ class AnswerJudge:
         except ValueError:
             return no_answer_finding(self.provider, CALLBACK_KEYS_PART, f"HTTP {response.status}")
 
+        # By their numbers, as one key has several texts; and all, as pawaPay may sign with any.
         numbers = [callback_key.public_numbers() for callback_key in self.account.callback_keys]
         if all(key.public_numbers() in numbers for key in published):
             words = "The settings have all of pawaPay's keys."
@@ -190,10 +204,13 @@ class AnswerJudge:
 
         words = (
             "pawaPay has a key that callback_keys has not, so callbacks signed with it are "
-            "refused. Whoever runs the"
-            " gateway adds the keys of GET /v2/public-key/http."
+            "refused. Whoever runs the gateway adds the keys of GET /v2/public-key/http."
         )
         return AccountFinding(self.provider, CALLBACK_KEYS_PART, AccountState.REFUSED, "", words)
+
+    def _market_finding(self, state: AccountState, words: str) -> AccountFinding:
+        market = self.account.market
+        return AccountFinding(self.provider, MARKET_PART, state, market, words)
 
     def _refused(self, part: str, response: HttpResponse) -> AccountFinding | None:
         words = _REFUSALS.get(response.status)
@@ -205,57 +222,59 @@ class AnswerJudge:
         except ValueError:
             code = ""
 
+        shown = f"HTTP {response.status}"
         if code.replace("_", "").isalnum() and code.isascii():
             shown = code
-        else:
-            shown = f"HTTP {response.status}"
 
         return AccountFinding(self.provider, part, AccountState.REFUSED, shown, words)
 
-    def _refusal(self, found: ActiveConfiguration) -> str | None:
-        if not found.terms:
+    def _refusal(self, configuration: ActiveConfiguration) -> str | None:
+        """Return why nothing works with this configuration, the worst first; None: it does."""
+        if not configuration.terms:
             return (
                 "The account does not have this market. Whoever manages it asks pawaPay for the "
-                "market, or corrects"
-                " `market`."
+                "market, or corrects `market`."
             )
 
-        if found.signed_requests_only and self.account.signing_key is None:
+        if configuration.signed_requests_only and self.account.signing_key is None:
             return "pawaPay takes signed requests only. Set signing_key and signing_key_id."
 
-        if self.account.callback_keys and not found.signed_callbacks:
+        if self.account.callback_keys and not configuration.signed_callbacks:
             return (
                 "pawaPay does not sign its callbacks, so all are refused. Whoever manages the "
-                "account enables signed"
-                " callbacks in pawaPay's dashboard, or callback_keys goes from the settings."
+                "account enables signed callbacks in pawaPay's dashboard, or callback_keys goes "
+                "from the settings."
             )
 
         return None
 
-    def _warning(self, found: ActiveConfiguration) -> str | None:
+    def _warning(self, configuration: ActiveConfiguration) -> str | None:
+        """Return what works worse than it could with this configuration; None: nothing."""
         deposits = [
-            terms for (operation, _), terms in found.terms.items() if operation == DEPOSIT.key
+            terms
+            for (operation, _), terms in configuration.terms.items()
+            if operation == DEPOSIT.key
         ]
-        told = {deposit.authorisation for deposit in deposits} - {None, self.account.auth_type}
-        if told:
+        others = {deposit.authorisation for deposit in deposits} - {None, self.account.auth_type}
+        if others:
             return (
-                f"Payers of this market approve by {', '.join(sorted(filter(None, told)))}, so "
+                f"Payers of this market approve by {', '.join(sorted(filter(None, others)))}, so "
                 "deposits fail. Whoever runs the gateway corrects auth_type. Pay-outs work."
             )
 
-        if found.signed_callbacks and not self.account.callback_keys:
+        # Unverified callbacks cause the same questions, and so can anybody's.
+        if configuration.signed_callbacks and not self.account.callback_keys:
             return "pawaPay signs its callbacks. Set callback_keys, so that they are verified."
 
         used = [
             terms
-            for (operation, _), terms in found.terms.items()
+            for (operation, _), terms in configuration.terms.items()
             if operation in (DEPOSIT.key, PAYOUT.key)
         ]
         if any(terms.callback_url is None for terms in used):
             return (
-                "pawaPay has no address for callbacks, so results come from polls. Whoever "
-                "manages the account enters"
-                " that of `mmo providers address` in pawaPay's dashboard."
+                "pawaPay has no address for callbacks, so results come from polls. Whoever manages "
+                "the account enters that of `mmo providers address` in pawaPay's dashboard."
             )
 
         return None

@@ -129,7 +129,7 @@ POLL_INTERVALS: Final[Sequence[Span]] = (
     HOUR,
 )
 
-# pawaPay's own guide says so of "not found".
+# That what is not found was not accepted pawaPay's guide says; how soon that is certain is assumed.
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = Span(15 * MINUTE)
 
 # For how long the active configuration is used; pawaPay asks for some minutes.
@@ -169,6 +169,7 @@ class PawapayProvider:
     _configuration: ActiveConfiguration | None = field(default=None, init=False, repr=False)
     """The active configuration as it was last read; None: it was not, and pawaPay itself rejects
     what it does not take."""
+    # When it was asked for last, also where nothing came that could be read.
     _asked_at: Instant | None = field(default=None, init=False, repr=False)
 
     @property
@@ -187,28 +188,46 @@ class PawapayProvider:
         """Request a deposit by the payer, or a pay-out. An amount that the market does not take is
         not sent."""
         now = Moment.at(now)
-        about, order = PaymentReports(transaction, self.name), transaction.order
+        about = PaymentReports(transaction, self.name)
+        order = transaction.order
         if operation_key(transaction) not in self.operations:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
 
+        # 1. What the market would reject is not sent. Unknown terms reject nothing: pawaPay will.
         yield from self._ask_configuration(now.time)
         operation = operation_of(order.type)
-        known = {} if self._configuration is None else self._configuration.terms
-        terms = known.get((operation.key, order.requested.currency))
-        if terms and (refusal := terms.refusal(order.requested)) is not None:
+        terms: Terms | None = None
+        if self._configuration is not None:
+            terms = self._configuration.terms.get((operation.key, order.requested.currency))
+
+        refusal = None
+        if terms is not None:
+            refusal = terms.refusal(order.requested)
+
+        if refusal is not None:
             return about.failed(ErrorCode.AMOUNT_OUT_OF_RANGE, native_message=refusal)
         if operation is DEPOSIT and (fault := self._authorisation_fault(terms)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=fault)
-        if self._lacks_code(transaction):
-            return about.needs_code(EnterCode(terms.code_instructions if terms else ()))
 
+        # 2. A deposit that needs a code waits for the payer, who sees the operator's instructions.
+        if self._lacks_code(transaction):
+            instructions: tuple[tuple[str, str], ...] = ()
+            if terms is not None:
+                instructions = terms.code_instructions
+            return about.needs_code(EnterCode(instructions))
+
+        # 3. Everything else is sent.
         sends_away = operation is DEPOSIT and self.account.auth_type == REDIRECT_AUTH
+        returns_to = None
+        if sends_away:
+            returns_to = return_url(self.account.pages_url, order)
+
         body = submission_body(
             order,
             self.account.market,
             self.account.customer_message,
             code=_given_code(transaction),
-            returns_to=return_url(self.account.pages_url, order) if sends_away else None,
+            returns_to=returns_to,
         )
         try:
             answer = yield self._submission(operation, body, now=now.utc)
@@ -219,10 +238,8 @@ class PawapayProvider:
 
     def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         now = Moment.at(now)
-        about, operation = (
-            PaymentReports(transaction, self.name),
-            operation_of(transaction.order.type),
-        )
+        about = PaymentReports(transaction, self.name)
+        operation = operation_of(transaction.order.type)
         path = f"{operation.path}/{operation_id(transaction.reference)}"
         try:
             answer = yield self._question(path)
@@ -251,15 +268,18 @@ class PawapayProvider:
         try:
             return self._payment_report(about, data)
         except ValueError as error:
+            # Whatever else can't be used: what is called paid is never told as failed.
             if data.get("status") != COMPLETED:
                 return about.unreachable(f"An answer can't be read: {error}.")
-            reason = f"An answer calls it paid, but {error}."
+
             receipt = data.get("providerTransactionId")
-            return about.doubtfully_paid(
-                reason,
-                COMPLETED,
-                receipt[:RECEIPT_CHARACTERS_MAX] if isinstance(receipt, str) else None,
-            )
+            if isinstance(receipt, str):
+                receipt = receipt[:RECEIPT_CHARACTERS_MAX]
+            else:
+                receipt = None
+
+            reason = f"An answer calls it paid, but {error}."
+            return about.doubtfully_paid(reason, COMPLETED, receipt)
 
     def check_account(self, *, now: Moment | Instant) -> AccountCheck:
         """Ask for the active configuration, whether the operator works, and for pawaPay's keys."""
@@ -322,7 +342,8 @@ class PawapayProvider:
     ) -> ReversalConversation:
         """Ask for the refund of a deposit, or of a part of it."""
         now = Moment.at(now)
-        about, body = ReversalReports(reversal, self.name), refunds.submission_body(reversal)
+        about = ReversalReports(reversal, self.name)
+        body = refunds.submission_body(reversal)
         try:
             answer = yield self._submission(REFUND, body, now=now.utc)
         except ExchangeFailed as failure:
@@ -350,6 +371,7 @@ class PawapayProvider:
         if not self.account.callback_keys:
             return None
 
+        # A callback that somebody has seen could be sent again: an old one is nobody's.
         try:
             check_age(
                 verify_signature(request, self.account.callback_keys, self._authorities(request)),
@@ -371,15 +393,17 @@ class PawapayProvider:
         content = stored_text(request.body)
         try:
             document = parse_json(request.body)
-            named = _named_by(document)
+            subject = _subject_of(document)
         except ValueError:
             return UnmatchedNotified(self.name, content)
 
-        if named is None:
+        if subject is None:
             return UnmatchedNotified(self.name, content)
 
-        operation, reference, market = named
+        operation, reference, market = subject
         name = self.account.callbacks_of.get(market or "", self.name)
+
+        # Its age was judged when it came: it may be read from the disk, hours later.
         if self.account.callback_keys:
             try:
                 verify_signature(request, self.account.callback_keys, self._authorities(request))
@@ -394,7 +418,9 @@ class PawapayProvider:
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response; pawaPay repeats a callback without a 200 for 15 minutes."""
-        return HttpResponse(200 if accepted else 503)
+        if accepted:
+            return HttpResponse(200)
+        return HttpResponse(503)
 
     def _payment_report(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
         """Return the report from the payment in an answer. Raises ValueError for an invalid
@@ -417,19 +443,22 @@ class PawapayProvider:
         pawaPay has that."""
         if self.account.auth_type != REDIRECT_AUTH or about.transaction.order.page is None:
             return about.accepted()
+
         url = text_member(document, "authorizationUrl")
         if url is not None:
             return about.accepted(payer_action=OpenUrl(url))
-        is_new = about.transaction.progress.polls <= PAGE_POLLS
-        return about.accepted(poll_after=PAGE_AWAITED_FOR if is_new else None)
+
+        # Asked often while the payer may wait for the page; then as any other payment is.
+        if about.transaction.progress.polls <= PAGE_POLLS:
+            return about.accepted(poll_after=PAGE_AWAITED_FOR)
+        return about.accepted()
 
     def _authorisation_fault(self, terms: Terms | None) -> str | None:
         """Return why a deposit is not sent, in words for staff: the market's payers approve in
         another way than the settings say."""
-        told = None if terms is None else terms.authorisation
-        if told in (None, self.account.auth_type):
+        if terms is None or terms.authorisation in (None, self.account.auth_type):
             return None
-        return f"The market has {told}, and auth_type says {self.account.auth_type}."
+        return f"The market has {terms.authorisation}, and auth_type says {self.account.auth_type}."
 
     def _lacks_code(self, transaction: Transaction) -> bool:
         """Tell whether a payment needs a code, and its payer has given none: nothing is sent."""
@@ -445,9 +474,11 @@ class PawapayProvider:
 
         try:
             answer = yield self._configuration_question()
+        # Without it nothing is refused by us: the next payment asks again.
         except ExchangeFailed:
             return
 
+        # Any answer ends the questions for a while, also an error that lasts.
         self._asked_at = now
         if answer.status != 200:
             return
@@ -460,8 +491,9 @@ class PawapayProvider:
     def _authorities(self, request: HttpRequest) -> Sequence[str]:
         """Return what may stand for our host in a signature: the public one, or the one that the
         request names."""
-        named = (request.value(b"host") or b"").decode("latin-1")
-        return tuple(dict.fromkeys((authority_of(self.account.hooks_url), named)))
+        # Proxies between pawaPay and us may have changed the name that was signed.
+        host = (request.value(b"host") or b"").decode("latin-1")
+        return tuple(dict.fromkeys((authority_of(self.account.hooks_url), host)))
 
     @property
     def _token(self) -> Headers:
@@ -474,10 +506,8 @@ class PawapayProvider:
         return HttpRequest("GET", self._target(path), self._token)
 
     def _availability_questions(self) -> Sequence[AccountQuestion]:
-        judge, path = (
-            AnswerJudge(self.name, self.account),
-            f"/v2/availability?country={self.account.country}",
-        )
+        judge = AnswerJudge(self.name, self.account)
+        path = f"/v2/availability?country={self.account.country}"
         operations = {type_: operation_of(type_).key for type_ in (Type.PAYIN, Type.PAYOUT)}
         return [
             AccountQuestion(
@@ -499,6 +529,7 @@ class PawapayProvider:
         key = self.account.signing_key
         if key is None:
             return ((b"content-type", b"application/json"),)
+        # The path as pawaPay sees it, with what stands in base_url before ours.
         signed_path = f"{urlsplit(self.account.base_url).path}{path}"
         return signed_headers(key, "POST", self.account.authority, signed_path, body, now=now)
 
@@ -508,6 +539,7 @@ def _prediction(provider: str, market: str, msisdn: str, response: HttpResponse)
     prediction for another one is none."""
     try:
         document = parse_json(response.body)
+        # A body beside a 5xx may be a proxy's.
         is_clear = response.status < 500
         if is_clear and parse_failure(document).code == "INVALID_PHONE_NUMBER":
             return PayeeUnknown(provider)
@@ -544,11 +576,10 @@ def _submission_report(
     about: PaymentReports, response: HttpResponse, *, is_elsewhere: bool
 ) -> ProviderReport:
     transaction = about.transaction
-    operation, unclear = (
-        operation_of(transaction.order.type),
-        f"A submission was answered {response.status}.",
-    )
+    operation = operation_of(transaction.order.type)
+    unclear = f"A submission was answered {response.status}."
     match parse_initiation(response, operation, operation_id(transaction.reference)):
+        # The page's address comes with a later answer, and its payer waits.
         case Initiation.ACCEPTED if is_elsewhere:
             return about.accepted(poll_after=PAGE_AWAITED_FOR)
         case Initiation.ACCEPTED:
@@ -558,10 +589,10 @@ def _submission_report(
         case Initiation.UNCLEAR:
             return about.unreachable(unclear)
         case FailureReason() as reason:
+            # It may be due to the earlier one, if that has arrived after all.
             if reason.code not in FAILURES and transaction.progress.is_resubmission:
-                return about.unreachable(
-                    unclear
-                )  # It may be due to the earlier one, if that has arrived after all.
+                return about.unreachable(unclear)
+
             code, message = _meaning(reason, transaction.order.type)
             return about.failed(code, reason.code, message)
         case never:
@@ -571,10 +602,11 @@ def _submission_report(
 def _not_found(about: PaymentReports, *, now: Instant) -> ProviderReport:
     """Return the report from pawaPay's "not found". What it had accepted is never sent again."""
     progress = about.transaction.progress
-    if progress.submitted_at is None or not _OPERATION.is_not_found_final(
-        progress.submitted_at, now=now
-    ):
+    submitted_at = progress.submitted_at
+    if submitted_at is None or not _OPERATION.is_not_found_final(submitted_at, now=now):
         return about.unreachable("It is not found, and may be too new for that.")
+
+    # "Accepted" was pawaPay's own word: a second submission could pay twice (S6).
     if progress.stage is Stage.AWAITING_RESULT:
         return about.unreachable("It was accepted, and is not found.")
     return about.never_received()
@@ -585,10 +617,8 @@ def _result(
 ) -> ProviderSucceeded | ProviderFailed | None:
     """Return the result of a payment; None: it has none yet. Raises ValueError for an invalid
     payment."""
-    receipt, status = (
-        text_member(document, "providerTransactionId"),
-        text_member(document, "status"),
-    )
+    receipt = text_member(document, "providerTransactionId")
+    status = text_member(document, "status")
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
     if status == COMPLETED:
         return ProviderSucceeded(
@@ -596,17 +626,23 @@ def _result(
         )
 
     if status == "FAILED":
+        # Whose wallet a code is about depends on the direction.
+        direction = Type.PAYOUT
+        if operation is DEPOSIT:
+            direction = Type.PAYIN
+
         reason = parse_failure(document)
-        code, message = _meaning(reason, Type.PAYIN if operation is DEPOSIT else Type.PAYOUT)
+        code, message = _meaning(reason, direction)
         return ProviderFailed(reference, name, Source.POLL, code, receipt, reason.code, message)
 
     return None
 
 
-def _named_by(document: Mapping[str, Any]) -> tuple[Operation, str, str | None] | None:
+def _subject_of(document: Mapping[str, Any]) -> tuple[Operation, str, str | None] | None:
     """Return the operation of a callback, our reference of the payment or of the reversal, and the
     market; None where it names none of ours. Raises ValueError for a callback of another form."""
     for operation in (DEPOSIT, PAYOUT, REFUND):
+        # By the member that has the id: no other tells what a callback is about.
         if (id := text_member(document, operation.id)) is not None:
             if operation is REFUND:
                 reference = refunds.reversal_of(document, id)

@@ -45,7 +45,7 @@ _DECLINED = ErrorCode.TRANSACTION_DECLINED
 # The meaning of every documented code; any other is `transaction_declined`.
 FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
     {
-        # Of requests.
+        # Of requests, as pawaPay's page lists them.
         "NO_AUTHENTICATION": _misconfigured("The request had no API token."),
         "AUTHENTICATION_ERROR": _misconfigured("pawaPay does not know the API token."),
         "AUTHORISATION_ERROR": _misconfigured("The API token does not permit this request."),
@@ -142,6 +142,7 @@ INCONCLUSIVE: Final = frozenset({"UNKNOWN_ERROR"})
 OTHER_FAILURE: Final = _both(_DECLINED, "")
 
 WRONG_PIN: Final = Failure(ErrorCode.USER_WRONG_PIN, _DECLINED, "The payer's PIN was wrong.")
+# In either order, as each operator has words of its own.
 _WRONG_PIN_WORDS: Final = re.compile(
     r"\b(?:incorrect|wrong|invalid)\b.*\bpin\b|\bpin\b.*\b(?:incorrect|wrong|invalid)\b",
     re.IGNORECASE,

@@ -44,6 +44,7 @@ WORDS_CHARACTERS_MAX: Final = 2_000
 class Terms:
     """Holds the terms of one operation in one currency."""
 
+    # None: the market tells none.
     minimum: Decimal | None
     maximum: Decimal | None
     takes_decimals: bool
@@ -55,6 +56,7 @@ class Terms:
 
     def refusal(self, amount: Money) -> str | None:
         """Return why the market does not take this amount, in words for staff; None: it does."""
+        # By its value: 150.00 needs no decimals.
         value = Decimal(amount.text)
         if not self.takes_decimals and value != int(value):
             return "The market takes no decimals."
@@ -122,13 +124,14 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, An
     """Yield each operation. The documentation's example has an array, some of whose objects name
     the operation by their only key and others by a member; its schema and the API itself have an
     object."""
-    found = document.get("operationTypes", {})
-    if isinstance(found, list):
-        each_in = objects(document, "operationTypes")
+    # Each form is read, as it was published; another one is none.
+    operation_types = document.get("operationTypes", {})
+    if isinstance(operation_types, list):
+        entries = objects(document, "operationTypes")
     else:
-        each_in = [found]
+        entries = [operation_types]
 
-    for member in each_in:
+    for member in entries:
         if not isinstance(member, dict):
             raise ValueError("operationTypes is of no known form")
 
@@ -136,12 +139,14 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, An
             yield operation, member
             continue
 
+        # Only what this adapter has: other keys are other products.
         for key in member.keys() & {DEPOSIT.key, PAYOUT.key}:
             yield key, object_member(member, key)
 
 
 def _parse_terms(members: Mapping[str, Any]) -> Terms:
     return Terms(
+        # Two names of a limit are in use.
         parse_limit(members, "minAmount", "minTransactionLimit"),
         parse_limit(members, "maxAmount", "maxTransactionLimit"),
         text_member(members, "decimalsInAmount") != "NONE",
@@ -159,14 +164,14 @@ def _parse_instructions(members: Mapping[str, Any]) -> tuple[tuple[str, str], ..
     that a code's are under `authTokenInstructions` is assumed."""
     with suppress(ValueError):
         for channel in objects(object_member(members, "authTokenInstructions"), "channels"):
-            told = object_member(channel, "instructions")
-            found = {language: _steps(told, language) for language in told}
-            if any(found.values()):
-                return tuple((language, text) for language, text in found.items() if text)
+            texts = object_member(channel, "instructions")
+            instructions = {language: _steps(texts, language) for language in texts}
+            if any(instructions.values()):
+                return tuple((language, text) for language, text in instructions.items() if text)
 
     return ()
 
 
-def _steps(told: Mapping[str, Any], language: str) -> str:
-    steps = (text_member(step, "text") or "" for step in objects(told, language))
+def _steps(texts: Mapping[str, Any], language: str) -> str:
+    steps = (text_member(step, "text") or "" for step in objects(texts, language))
     return "\n".join(filter(None, steps))[:WORDS_CHARACTERS_MAX]

@@ -47,6 +47,7 @@ from mmo_sansio.providers import (
     to_json,
 )
 
+# Nobody has to approve a refund, so its result comes soon or late; the wait for it is assumed.
 _OPERATION: Final = ReversalOperation(
     is_idempotent=True,
     can_be_polled=True,
@@ -58,8 +59,10 @@ OPERATIONS: Final[Mapping[OperationKey, ReversalOperation]] = MappingProxyType(
     dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _OPERATION)
 )
 
+# Our own member in what pawaPay returns with a callback.
 METADATA_FIELD: Final = "reversal"
 _REVERSAL_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}-[1-9][0-9]{0,5}", re.ASCII)
+# Keeps these ids apart from anything else that is made of a reversal's.
 _NAMESPACE = b"mmo-gateway/pawapay/"
 
 
@@ -87,7 +90,8 @@ def submission_body(reversal: Reversal) -> bytes:
 
 def submission_report(about: ReversalReports, response: HttpResponse) -> ReversalReport:
     """Return the report from the answer to a request for a refund."""
-    reversal, unclear = about.reversal, f"pawaPay answered {response.status} to a refund."
+    reversal = about.reversal
+    unclear = f"pawaPay answered {response.status} to a refund."
     match parse_initiation(response, REFUND, refund_id(reversal.id)):
         case Initiation.ACCEPTED:
             return about.accepted()
@@ -96,10 +100,10 @@ def submission_report(about: ReversalReports, response: HttpResponse) -> Reversa
         case Initiation.UNCLEAR:
             return about.unreachable(unclear)
         case FailureReason() as reason:
+            # It may be due to the earlier one, if that has arrived after all.
             if reason.code not in FAILURES and reversal.submissions - reversal.unsent > 1:
-                return about.unreachable(
-                    unclear
-                )  # It may be due to the earlier one, if that has arrived after all.
+                return about.unreachable(unclear)
+
             return about.failed(_words(reason), reason.code, lacks_float=_lacks_float(reason))
         case never:
             assert_never(never)
@@ -116,6 +120,7 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
     try:
         document = parse_json(response.body)
         if text_member(document, "status") == "NOT_FOUND":
+            # What pawaPay had accepted is never sent again.
             is_final = reversal.sent_at is not None and _OPERATION.is_not_found_final(
                 reversal.sent_at, now=now
             )
@@ -124,8 +129,8 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
             return about.unreachable("pawaPay does not find the refund.")
 
         data = object_member(document, "data")
-        told = named_id(data, REFUND)
-        if text_member(document, "status") != "FOUND" or told != refund_id(reversal.id):
+        id = named_id(data, REFUND)
+        if text_member(document, "status") != "FOUND" or id != refund_id(reversal.id):
             raise ValueError("it is about no refund, or another one")
 
         ended = result(reversal.id, about.provider, data)
@@ -145,10 +150,8 @@ def result(
 ) -> ReversalSucceeded | ReversalFailed | None:
     """Return the result of a refund; None: it has none yet. Raises ValueError for an invalid
     refund."""
-    receipt, status = (
-        text_member(document, "providerTransactionId"),
-        text_member(document, "status"),
-    )
+    receipt = text_member(document, "providerTransactionId")
+    status = text_member(document, "status")
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
     if status == "COMPLETED":
         return ReversalSucceeded(reversal, name, Source.POLL, receipt, parse_amount(document))
@@ -171,6 +174,7 @@ def result(
 def reversal_of(document: Mapping[str, Any], id: str) -> str | None:
     """Return the reversal that a callback names, whose id at pawaPay must be this one. Raises
     ValueError for metadata of another form."""
+    # Anybody's metadata could name it: the id that we make of it has to be the callback's, too.
     reversal = text_member(object_member(document, "metadata"), METADATA_FIELD)
     is_ours = (
         reversal is not None and _REVERSAL_ID.fullmatch(reversal) and refund_id(reversal) == id
@@ -181,6 +185,7 @@ def reversal_of(document: Mapping[str, Any], id: str) -> str | None:
 
 
 def _lacks_float(reason: FailureReason) -> bool:
+    # A refund is paid from our wallet, as a pay-out is.
     failure = FAILURES.get(reason.code or "", OTHER_FAILURE)
     return failure.error_code(Type.PAYOUT) is ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
 

@@ -30,7 +30,7 @@ from mmo_sansio.providers import (
 # How the numbers end that pay, and are paid.
 _PAYS: Final = "789"
 
-# The error of a deposit from a number that ends so.
+# The error of a deposit from a number that ends so (documented, as the numbers are).
 _REFUSALS: Final[Mapping[str, ErrorCode]] = MappingProxyType(
     {
         "019": ErrorCode.USER_LIMIT_EXCEEDED,
@@ -105,6 +105,7 @@ def _steps(provider: PawapayProvider, market: TestMarket, number: str) -> Iterat
     yield account_step(provider)
     yield deposit
     yield from steps_after(deposit, _FLOWS, money_back=_FLOWS)
+    # A refusal that costs nobody anything.
     yield MakePayment(
         name="refusal",
         does="Ask a payer for a deposit whose number stands for a refusal.",

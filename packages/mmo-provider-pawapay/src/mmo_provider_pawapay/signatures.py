@@ -64,6 +64,7 @@ _INPUT: Final = re.compile(
 )
 _PARAMETER: Final = re.compile(r';([a-z]+)=(?:"([^"]*)"|([0-9]+))', re.ASCII)
 _BYTES: Final = re.compile(r"([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):", re.ASCII)
+# Public keys only: what else stands in the file, a comment say, is skipped.
 _PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----[A-Za-z0-9+/=\s]+-----END PUBLIC KEY-----")
 
 
@@ -114,6 +115,7 @@ def load_private_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     """Return a private key of the curve P-256. Raises ValueError for anything else."""
     try:
         key = load_pem_private_key(pem, None)
+    # A key with a passphrase, which the settings have no place for.
     except TypeError:
         raise ValueError("it is encrypted") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
@@ -174,9 +176,12 @@ def verify_signature(
 
     The request came to one of the `authorities`: which of them the sender has signed depends on the
     proxies between."""
+    # 1. What it covers, in the one form that is documented.
     covered = parse_signature_input(_single_header(request.headers, b"signature-input"))
     signature = _decode(_members(_single_header(request.headers, b"signature")).get(covered.label))
+    # 2. The body, by its digest: the signature covers only that.
     _check_digest(_single_header(request.headers, b"content-digest"), request.body)
+    # 3. The rest, under each name that our host may have had.
     path = request.target.partition(b"?")[0].decode("latin-1")
     for authority in authorities:
         base = signature_base(
@@ -204,9 +209,11 @@ def parse_signature_input(text: str) -> SignatureInput:
         raise SignatureFault("The Signature-Input is not in the documented form.")
 
     components = tuple(component.strip('"') for component in match["components"].split())
-    found = _PARAMETER.findall(match["parameters"])
-    parameters = {name: text or number for name, text, number in found}
-    if len(set(components)) != len(components) or len(parameters) != len(found):
+    pairs = _PARAMETER.findall(match["parameters"])
+    parameters = {name: text or number for name, text, number in pairs}
+
+    # What stands twice could be read in two ways.
+    if len(set(components)) != len(components) or len(parameters) != len(pairs):
         raise SignatureFault("The Signature-Input names something twice.")
     if not set(components) >= REQUIRED_COMPONENTS:
         raise SignatureFault("The signature does not cover the whole request.")
@@ -245,23 +252,24 @@ def _component(name: str, method: str, authority: str, path: str, headers: Heade
 
 def _single_header(headers: Headers, name: bytes) -> str:
     values = [value for field_name, value in headers if field_name == name]
-    if len(values) != 1:
-        raise SignatureFault(
-            f"It has {'more than one' if values else 'no'} {name.decode().title()}."
-        )
+    if not values:
+        raise SignatureFault(f"It has no {name.decode().title()}.")
+    if len(values) > 1:
+        raise SignatureFault(f"It has more than one {name.decode().title()}.")
     return values[0].decode("latin-1").strip()
 
 
 def _members(text: str) -> Mapping[str, str]:
     """Return the members of a dictionary of byte sequences (RFC 9651 sections 3.2 and 3.3.5), still
     as Base64."""
-    found = {}
+    members = {}
     for member in text.split(","):
         match = _BYTES.fullmatch(member.strip())
-        if match is None or match[1] in found:
+        if match is None or match[1] in members:
             raise SignatureFault("A header is not in the documented form.")
-        found[match[1]] = match[2]
-    return found
+        members[match[1]] = match[2]
+
+    return members
 
 
 def _decode(text: str | None) -> bytes:
@@ -272,10 +280,12 @@ def _decode(text: str | None) -> bytes:
 
 
 def _check_digest(text: str, content: bytes) -> None:
-    told = {algorithm: value for algorithm, value in _members(text).items() if algorithm in DIGESTS}
-    if not told:
+    digests = {name: value for name, value in _members(text).items() if name in DIGESTS}
+    if not digests:
         raise SignatureFault("The Content-Digest is of no known algorithm.")
-    for algorithm, value in told.items():
+
+    # Of several each known one has to be right.
+    for algorithm, value in digests.items():
         if not hmac.compare_digest(_decode(value), DIGESTS[algorithm](content)):
             raise SignatureFault("The Content-Digest is of another body.")
 
@@ -303,12 +313,18 @@ def _is_signed_by(key: PublicKey, algorithm: str, base: bytes, signature: bytes)
         rsa_padding, rsa_hash = _RSA[algorithm]
         return _accepts(lambda: key.verify(signature, base, rsa_padding, rsa_hash))
 
+    # The message names the algorithm, and the key decides whether it counts.
     if algorithm not in _CURVES or not isinstance(key.curve, _CURVES[algorithm][0]):
         return False
 
-    scheme, half = ec.ECDSA(_CURVES[algorithm][1]), key.curve.key_size // 8
+    scheme = ec.ECDSA(_CURVES[algorithm][1])
+    half = key.curve.key_size // 8
+
+    # 1. In DER, as pawaPay signs.
     if _accepts(lambda: key.verify(signature, base, scheme)):
         return True
+
+    # 2. As two numbers side by side, as RFC 9421 has it.
     if len(signature) != 2 * half:
         return False
 

@@ -28,6 +28,7 @@ from mmo_sansio.providers import (
 )
 from mmo_sansio.providers import parse_json as parse_json_object
 
+# To which pawaPay's texts are cut before anybody stores them.
 CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
 RECEIPT_CHARACTERS_MAX: Final = 200
@@ -35,6 +36,7 @@ RECEIPT_CHARACTERS_MAX: Final = 200
 # The members that have words for people.
 FREE_TEXTS: Final = frozenset({"customerMessage", "failureMessage"})
 
+# Documented: a payment that has no result yet. Enqueued, it may stay so for hours.
 PENDING_STATUSES: Final = frozenset(
     {"ACCEPTED", "SUBMITTED", "ENQUEUED", "PROCESSING", "IN_RECONCILIATION"}
 )
@@ -63,7 +65,10 @@ def operation_id(gateway_reference: str) -> str:
     if value >> 122:
         raise ValueError("it is of the year 2109 or later")
 
-    high, middle, low = value >> 74, value >> 62 & 0xFFF, value & (1 << 62) - 1
+    # Version and variant take six bits, in the places that RFC 9562 gives them.
+    high = value >> 74
+    middle = value >> 62 & 0xFFF
+    low = value & (1 << 62) - 1
     digits = f"{high:012x}4{middle:03x}{1 << 63 | low:016x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -75,11 +80,9 @@ def gateway_reference(id: str) -> str | None:
     if match is None:
         return None
 
-    high, middle, low = (
-        int(match[1] + match[2], 16),
-        int(match[3], 16),
-        int("".join(match.group(4, 5, 6)), 16),
-    )
+    high = int(match[1] + match[2], 16)
+    middle = int(match[3], 16)
+    low = int("".join(match.group(4, 5, 6)), 16)
     value = high << 74 | middle << 62 | low & (1 << 62) - 1
     return "".join(_ULID_DIGITS[value >> shift & 31] for shift in range(125, -1, -5))
 
@@ -141,6 +144,7 @@ def submission_body(
         },
         "clientReferenceId": order.gateway_reference,
     }
+    # Members that are left out where there is nothing to say: null is none of their values.
     further = {
         "customerMessage": customer_message,
         "preAuthorisationCode": code,
@@ -168,10 +172,10 @@ def named_id(document: Mapping[str, Any], operation: Operation) -> str | None:
     """Return the id that an answer about a payment or refund names. The guide to refunds shows a
     refund's under the name of a pay-out's, the reference under its own
     (https://docs.pawapay.io/v2/docs/refunds). Raises ValueError for no text."""
-    told = text_member(document, operation.id)
-    if told is None and operation is REFUND:
+    id = text_member(document, operation.id)
+    if id is None and operation is REFUND:
         return text_member(document, PAYOUT.id)
-    return told
+    return id
 
 
 def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
@@ -184,10 +188,13 @@ def parse_wallets(body: bytes, market: str) -> Mapping[str, Money]:
 
     wallets = {}
     for balance in balances:
-        with suppress(ValueError):  # The others count all the same.
+        # One that can't be read leaves the others as they are.
+        with suppress(ValueError):
             if not isinstance(balance, dict):
                 raise ValueError("a wallet is no object")
-            country, own = text_member(balance, "country"), text_member(balance, "provider")
+
+            country = text_member(balance, "country")
+            own = text_member(balance, "provider")
             if country == market[-3:] and own in (None, market):
                 amount = parse_balance(balance.get("balance"), balance.get("currency"))
                 wallets["/".join(filter(None, (country, amount.currency, own)))] = amount
@@ -199,7 +206,8 @@ def parse_failure(document: Mapping[str, Any]) -> FailureReason:
     """Return the `failureReason` of an answer or a payment. Raises ValueError when it is of another
     form."""
     reason = object_member(document, "failureReason")
-    code, message = text_member(reason, "failureCode"), text_member(reason, "failureMessage")
+    code = text_member(reason, "failureCode")
+    message = text_member(reason, "failureMessage")
     return FailureReason(
         code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX]
     )
@@ -220,29 +228,39 @@ def parse_initiation(
 ) -> Initiation | FailureReason:
     """Return what the answer to a submission says; the reason of a rejection, where pawaPay itself
     has written it."""
+    # 1. Too many requests: nothing was taken.
     if response.status == 429:
         return Initiation.NEVER_RECEIVED
+
+    # 2. A fault of pawaPay or of a proxy, which may have passed it on (S6).
     if not (response.status == 200 or 400 <= response.status < 500):
         return Initiation.UNCLEAR
 
     try:
         document = parse_json(response.body)
-        told, status = named_id(document, operation), text_member(document, "status")
+        named = named_id(document, operation)
+        status = text_member(document, "status")
         reason = parse_failure(document)
     except ValueError:
         if is_turned_away(response):
             return Initiation.NEVER_RECEIVED
         return Initiation.UNCLEAR
 
-    if told not in (None, id) or reason.code in INCONCLUSIVE:
+    # 3. About another payment, or with a code that leaves it open.
+    if named not in (None, id) or reason.code in INCONCLUSIVE:
         return Initiation.UNCLEAR
-    if response.status == 200 and told is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
+
+    # 4. pawaPay has it, now or from before.
+    if response.status == 200 and named is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
         return Initiation.ACCEPTED
 
+    # 5. It refuses our account, and says nothing of the payment.
     is_refused = reason.code in ACCOUNT_REFUSALS and status in (None, "REJECTED")
     if is_refused or is_turned_away(response):
         return Initiation.NEVER_RECEIVED
-    if told is not None and status == "REJECTED":
+
+    # 6. Rejected: by the payment's own status, or as a request with a code of pawaPay's.
+    if named is not None and status == "REJECTED":
         return reason
 
     is_told_by_pawapay = (
@@ -270,7 +288,8 @@ def is_turned_away(response: HttpResponse) -> bool:
 def parse_amount(document: Mapping[str, Any]) -> Money | None:
     """Return the amount of a payment; None when it has none. Raises ValueError for an invalid
     amount."""
-    amount, currency = text_member(document, "amount"), text_member(document, "currency")
+    amount = text_member(document, "amount")
+    currency = text_member(document, "currency")
     if amount is None or currency is None:
         return None
     try:
@@ -291,6 +310,7 @@ def parse_limit(document: Mapping[str, Any], *names: str) -> Decimal | None:
 def parse_objects(body: bytes) -> list[dict[str, Any]]:
     """Return the JSON objects in a body that is an array of them. Raises ValueError for any other
     body."""
+    # An array at the top is read as a member, by the same strict parser.
     return objects(parse_json(b'{"objects":%b}' % body), "objects")
 
 

@@ -16,6 +16,7 @@ PRODUCTION_URL: Final = "https://api.wave.com"
 # Where payers approve: the host of every `wave_launch_url` that was published.
 PAYER_HOST: Final = "pay.wave.com"
 
+# It becomes a header, so that nothing in it may end one.
 _HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 
 
@@ -41,6 +42,7 @@ class WaveAccount:
         parts = urlsplit(self.base_url)
         if parts.scheme == "https":
             return (PAYER_HOST,)
+        # A simulator's page: no account with Wave itself is reached by http.
         return (parts.hostname or "",)
 
 
@@ -53,6 +55,7 @@ def read_account(options: Mapping[str, Any], *, pages_url: str) -> WaveAccount:
         base_url=reader.url("base_url", PRODUCTION_URL),
         api_key=_header_text("api_key", reader.text("api_key")),
         pages_url=pages_url,
+        # Several, separated by spaces: while secrets rotate Wave signs with both.
         webhook_secrets=tuple((reader.optional_text("webhook_secret") or "").split()),
         signing_secret=reader.optional_text("signing_secret"),
         restricts_payer=reader.boolean("restrict_payer", True),

@@ -15,7 +15,8 @@ CHECKOUTS_PART: Final = "checkouts"
 PAYOUTS_PART: Final = "payouts"
 REFUNDS_PART: Final = "refunds"
 
-# The payments of each part to which Wave's answer may refuse our account.
+# The payments of each part to which Wave's answer may refuse our account: a key's permissions are
+# for kinds of requests.
 _HELD: Final[Mapping[str, tuple[Type, ...]]] = {
     CHECKOUTS_PART: (Type.PAYIN,),
     PAYOUTS_PART: (Type.PAYOUT,),
@@ -39,10 +40,12 @@ def balance_finding(provider: str, response: HttpResponse) -> AccountFinding:
     if (code := _refused_by(response)) is not None:
         words = _WORDS.get(code, _OTHER_WORDS)
         return AccountFinding(provider, BALANCE_PART, AccountState.REFUSED, code, words)
+
     try:
         parse_document(response)
     except Unclear:
         return no_answer_finding(provider, BALANCE_PART, f"HTTP {response.status}")
+
     words = "Wave accepts the API key."
     return AccountFinding(provider, BALANCE_PART, AccountState.WORKS, "", words)
 
@@ -51,14 +54,19 @@ def submission_finding(provider: str, part: str, response: HttpResponse) -> Acco
     """Return the finding from the answer to a submission: a refusal holds back what would meet it,
     too: all, or where the key does not permit this kind of request, what is of it."""
     if (code := _refused_by(response)) is not None:
+        # A key that is refused for everything holds everything back; a missing permission its part.
+        held = _HELD[part]
         is_of_all = code not in PERMISSION_REFUSALS
+        if is_of_all:
+            held = (Type.PAYIN, Type.PAYOUT)
+
         return AccountFinding(
             provider,
             part,
             AccountState.REFUSED,
             code,
             _WORDS.get(code, _OTHER_WORDS),
-            held=(Type.PAYIN, Type.PAYOUT) if is_of_all else _HELD[part],
+            held=held,
             holds_reversals=is_of_all or part == REFUNDS_PART,
         )
 
@@ -69,6 +77,7 @@ def submission_finding(provider: str, part: str, response: HttpResponse) -> Acco
 
 
 def _refused_by(response: HttpResponse) -> str | None:
+    # Only with Wave's own code: a firewall's 403 names none.
     refusal = None
     if response.status in (401, 403):
         refusal = parse_refusal(response.body)

@@ -101,6 +101,7 @@ PAYOUT: Final = "/v1/payout"
 PAYOUT_OPERATION: Final = ProviderOperation(
     is_idempotent=True,
     can_be_polled=True,
+    # Assumed: docs.wave.com has the search by our reference, and not how soon it finds.
     not_found_is_final_after=Span(15 * MINUTE),
     poll_intervals=(
         *(Span(seconds * SECOND) for seconds in (5, 10, 20, 30, 60, 120)),
@@ -114,6 +115,7 @@ OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
     {WEB_PAYIN: checkout.OPERATION, DIRECT_PAYOUT: PAYOUT_OPERATION}
 )
 
+# A gatewayReference: a webhook may be about a payment that another program has made.
 _REFERENCE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 # The part of the account of each submission, by the end of its path.
@@ -148,22 +150,30 @@ class WaveProvider:
 
     def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Create a session for a payer, or send a pay-out."""
-        now, about = Moment.at(now), PaymentReports(transaction, self.name)
+        now = Moment.at(now)
+        about = PaymentReports(transaction, self.name)
         if operation_key(transaction) not in OPERATIONS:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
 
+        # 1. Wave knows no repetition of a session: a second one could be paid besides the first.
         is_payin = transaction.order.type is Type.PAYIN
         try:
             if is_payin and transaction.progress.is_resubmission:
-                known = yield from self._search_session(transaction, now=now)
-                if known is not None:
-                    return checkout.session_report(about, known, now=now)
+                session = yield from self._search_session(transaction, now=now)
+                if session is not None:
+                    return checkout.session_report(about, session, now=now)
         except (ExchangeFailed, Unclear) as failure:
-            return about.unreachable(str(failure))  # Nothing was sent: it is asked again.
+            # Nothing was sent: it is asked again.
+            return about.unreachable(str(failure))
 
-        request_of = self._session_request if is_payin else self._payout_request
+        # 2. The request itself. A pay-out may be repeated: its key makes it the same one.
+        if is_payin:
+            request = self._session_request(transaction, now)
+        else:
+            request = self._payout_request(transaction, now)
+
         try:
-            answer = yield request_of(transaction, now)
+            answer = yield request
         except ExchangeFailed as failure:
             return about.unanswered(failure)
 
@@ -182,7 +192,8 @@ class WaveProvider:
 
     def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Ask for the session or the pay-out. A session that nobody may pay any more is ended."""
-        now, about = Moment.at(now), PaymentReports(transaction, self.name)
+        now = Moment.at(now)
+        about = PaymentReports(transaction, self.name)
         try:
             if transaction.order.type is Type.PAYOUT:
                 payout = yield from self._find_payout(transaction, now=now)
@@ -194,6 +205,7 @@ class WaveProvider:
             if session is None:
                 return _not_found(about, checkout.OPERATION, now=now.time)
 
+            # Ended before the payment expires, so that nobody pays what was told as failed.
             if session.is_open and checkout.must_end(transaction, now=now):
                 session = yield from self._end_session(session, transaction, now=now)
 
@@ -225,6 +237,7 @@ class WaveProvider:
         try:
             answer = yield self._question("/v1/balance", now=now)
             document = parse_document(answer)
+            # The wallet is one for both directions.
             amount = parse_balance(document.get("amount"), document.get("currency"))
         except (ExchangeFailed, Unclear, ValueError):
             return BalanceReport()
@@ -249,11 +262,13 @@ class WaveProvider:
         self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask for the refund of a session, which is found by our reference first."""
-        now, about = Moment.at(now), ReversalReports(reversal, self.name)
+        now = Moment.at(now)
+        about = ReversalReports(reversal, self.name)
         try:
             session = yield from self._search_session(transaction, now=now)
+        # No refund was asked for yet.
         except (ExchangeFailed, Unclear):
-            return about.never_received()  # No refund was asked for yet.
+            return about.never_received()
 
         if session is None or not session.was_paid:
             return about.failed("Wave has no paid session of this payment.")
@@ -269,11 +284,13 @@ class WaveProvider:
         self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Ask for the transactions of the days on which the refund may have been made."""
-        now, about = Moment.at(now), ReversalReports(reversal, self.name)
+        now = Moment.at(now)
+        about = ReversalReports(reversal, self.name)
         receipt = transaction.progress.provider_reference or ""
         try:
             for day in refunds.days_of(reversal, now=now):
                 listed = yield from self._transactions(day.isoformat(), now=now)
+                # By the receipt of the payment: a refund has no id of its own.
                 if any(refunds.is_refund_of(receipt, item) for item in listed):
                     return about.succeeded()
         except (ExchangeFailed, Unclear) as failure:
@@ -289,6 +306,7 @@ class WaveProvider:
         if not self.account.webhook_secrets:
             return None
 
+        # An old webhook is nobody's: whoever has seen one could send it again.
         try:
             check_age(verify(request, self.account.webhook_secrets), now=Moment.at(now).utc)
         except SignatureFault as fault:
@@ -306,7 +324,8 @@ class WaveProvider:
                 verify(request, self.account.webhook_secrets)
 
             event = parse_body(request.body)
-            kind, data = text_member(event, "type"), object_member(event, "data")
+            kind = text_member(event, "type")
+            data = object_member(event, "data")
             reference = text_member(data, "client_reference")
         except ValueError:
             return UnmatchedNotified(self.name, content)
@@ -318,7 +337,9 @@ class WaveProvider:
         if reference is None or _REFERENCE.fullmatch(reference) is None:
             return UnmatchedNotified(self.name, content)
 
+        # Only a session that was paid, and only signed, is a result by itself.
         if kind == "checkout.session.completed" and is_signed:
+            # One that is unclear is a hint.
             with suppress(Unclear):
                 return _paid(read_session(data, reference), reference, self.name)
 
@@ -326,10 +347,13 @@ class WaveProvider:
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response; Wave repeats a webhook without a 2xx for three days."""
-        return HttpResponse(200 if accepted else 503)
+        if accepted:
+            return HttpResponse(200)
+        return HttpResponse(503)
 
     def _find_session(self, transaction: Transaction, *, now: Moment) -> Talk[Session | None]:
         """Return the session of a payment: the one that is known, else one that names it."""
+        # Once it is paid, the id of a transaction may stand there.
         id = transaction.progress.provider_reference
         if id is None or not id.startswith("cos-"):
             return (yield from self._search_session(transaction, now=now))
@@ -341,17 +365,20 @@ class WaveProvider:
         and the others are ended."""
         reference = transaction.reference
         listed = yield from self._search(f"{SESSIONS}/search", reference, now=now)
-        found, others = checkout.choose([read_session(member, reference) for member in listed])
+        chosen, others = checkout.choose([read_session(member, reference) for member in listed])
+
+        # Two that can be paid could both be paid.
         for other in others:
             if other.is_open:
                 yield from self._expire(other, now=now)
-        return found
+        return chosen
 
     def _end_session(
         self, session: Session, transaction: Transaction, *, now: Moment
     ) -> Talk[Session]:
         """End a session, and return what has become of it: it may have been paid meanwhile."""
         yield from self._expire(session, now=now)
+        # It may have been paid while it was being ended: only asking again tells.
         document = parse_document((yield self._question(f"{SESSIONS}/{session.id}", now=now)))
         ended = read_session(document, transaction.reference)
         if ended.is_open:
@@ -365,13 +392,15 @@ class WaveProvider:
 
     def _find_payout(self, transaction: Transaction, *, now: Moment) -> Talk[Payout | None]:
         """Return a pay-out by its id, else by our reference; None: there is none."""
-        id, reference = transaction.progress.provider_reference, transaction.reference
+        id = transaction.progress.provider_reference
+        reference = transaction.reference
         if id is not None and id.startswith("pt-"):
             document = parse_document((yield self._question(f"{PAYOUT}/{id}", now=now)))
             return read_payout(document, reference)
+
         listed = yield from self._search("/v1/payouts/search", reference, now=now)
-        found = [read_payout(member, reference) for member in listed]
-        return min(found, key=_rank, default=None)
+        payouts = [read_payout(member, reference) for member in listed]
+        return min(payouts, key=_rank, default=None)
 
     def _search(self, path: str, reference: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
         """Return what Wave finds by our reference; what names another is left out. What names none
@@ -384,15 +413,16 @@ class WaveProvider:
 
     def _transactions(self, day: str, *, now: Moment) -> Talk[list[Mapping[str, Any]]]:
         """Return all transactions of a day."""
-        found: list[Mapping[str, Any]] = []
+        transactions: list[Mapping[str, Any]] = []
         path = f"/v1/transactions?date={day}"
         for _ in range(refunds.PAGES_MAX):
             answer = yield self._question(path, now=now)
-            found += parse_list(answer, "items")
+            transactions += parse_list(answer, "items")
             pages = parse_document(answer).get("page_info")
             if not isinstance(pages, dict) or pages.get("has_next_page") is not True:
-                return found
+                return transactions
 
+            # It becomes a part of an address: nothing of it may begin another parameter.
             cursor = str(pages.get("end_cursor"))
             if _CURSOR.fullmatch(cursor) is None:
                 raise Unclear("Wave's list of transactions does not go on.")
@@ -403,19 +433,26 @@ class WaveProvider:
 
     def _session_request(self, transaction: Transaction, now: Moment) -> HttpRequest:
         order = transaction.order
-        payer = order.party.msisdn if self.account.restricts_payer else None
+        payer = None
+        if self.account.restricts_payer:
+            payer = order.party.msisdn or None
+
         address = return_url(self.account.pages_url, order)
-        return self._order(SESSIONS, session_body(order, address, payer or None), now=now)
+        return self._order(SESSIONS, session_body(order, address, payer), now=now)
 
     def _payout_request(self, transaction: Transaction, now: Moment) -> HttpRequest:
+        # The key is the same for each repetition, and so are the bytes of the body.
         key = (b"idempotency-key", transaction.reference.encode())
         return self._order(PAYOUT, payout_body(transaction.order), key, now=now)
 
     def _order(
         self, path: str, body: bytes, *headers: tuple[bytes, bytes], now: Moment
     ) -> HttpRequest:
-        content = ((b"content-type", b"application/json"),) if body else ()
-        own = (*self._headers(body, now=now.utc), *content, *headers)
+        own = self._headers(body, now=now.utc)
+        if body:
+            own = (*own, (b"content-type", b"application/json"))
+
+        own = (*own, *headers)
         return HttpRequest("POST", f"{self.account.base_url}{path}".encode(), own, body)
 
     def _question(self, path: str, *, now: Moment) -> HttpRequest:
@@ -444,13 +481,20 @@ def _refused(about: PaymentReports, response: HttpResponse) -> ProviderReport:
     of the request counts: what is wrong with it, or that nothing was done."""
     refusal = parse_refusal(response.body)
     unclear = about.unreachable(f"A submission was answered {response.status}.")
+
+    # 1. Too many requests: nothing was done.
     if response.status == 429:
         return about.never_received()
+
+    # 2. No word of Wave's, or one that leaves it open.
     if refusal is None or refusal.code in INCONCLUSIVE:
         return unclear
+
+    # 3. It refuses our account, and says nothing of the payment.
     if response.status in (401, 403) and refusal.code in ACCOUNT_REFUSALS:
         return about.never_received()
 
+    # 4. It refuses the request (assumed, from docs.wave.com's error codes).
     if response.status in (400, 422):
         code = refusal.error_code(about.transaction.order.type)
         message = refusal.message or find_failure(refusal.code).reason
@@ -461,6 +505,7 @@ def _refused(about: PaymentReports, response: HttpResponse) -> ProviderReport:
 
 def _rank(payout: Payout) -> int:
     """Order pay-outs of one reference: what is paid counts, and a failure where nothing else is."""
+    # A reference has one pay-out, if nothing goes wrong; a paid one must not be overlooked.
     return {SUCCEEDED: 0, FAILED: 2}.get(payout.status, 1)
 
 
@@ -475,6 +520,7 @@ def _payout_report(about: PaymentReports, payout: Payout) -> ProviderReport:
             message = payout.error_message or failure.reason
             code = failure.error_code(Type.PAYOUT)
             return about.failed(code, payout.error_code, message, payout.id)
+        # Given back by Wave: a merchant may have been told that it was paid.
         case "reversed":
             raise Unclear("It was paid, and reversed.", is_paid=True, receipt=payout.id)
         case _:
@@ -486,15 +532,18 @@ def _not_found(
 ) -> ProviderReport:
     """Return the report where Wave finds nothing. What it had accepted is never sent again."""
     progress = about.transaction.progress
+    # A second one could be paid besides the first (S6).
     if progress.stage is Stage.AWAITING_RESULT:
         return about.unreachable("It was accepted, and is not found.")
-    begun = progress.submitted_at
-    if begun is None or not operation.is_not_found_final(begun, now=now):
+
+    submitted_at = progress.submitted_at
+    if submitted_at is None or not operation.is_not_found_final(submitted_at, now=now):
         return about.unreachable("It is not found, and may be too new for that.")
     return about.never_received()
 
 
 def _unclear(about: PaymentReports, unclear: Unclear) -> ProviderReport:
+    # What was called paid is never told as failed.
     if unclear.is_paid:
         return about.doubtfully_paid(str(unclear), SUCCEEDED, unclear.receipt)
     return about.unreachable(str(unclear))

@@ -26,7 +26,7 @@ from mmo_sansio.providers import (
 # How long before the payment's expiry its session is ended: several polls may still fail.
 ENDS_BEFORE_EXPIRY: Final[Span] = Span(2 * MINUTE)
 
-# For how long an attempt may go on that was being processed when its session ended.
+# For how long an attempt may go on that was being processed when its session ended (assumed).
 SETTLES_WITHIN: Final[Span] = Span(15 * MINUTE)
 
 # A session that is not found after a minute was lost on its way, or nobody can pay it: its address
@@ -49,6 +49,7 @@ OPERATION: Final = ProviderOperation(
 def choose(sessions: Sequence[Session]) -> tuple[Session | None, Sequence[Session]]:
     """Return the session of a payment among those that name it, and the others: one that is paid,
     else one that can be, else one that may have been, else the newest."""
+    # Later ones may still be paid: they are what the caller ends.
     ranked = sorted(
         sessions,
         key=lambda session: (
@@ -59,7 +60,10 @@ def choose(sessions: Sequence[Session]) -> tuple[Session | None, Sequence[Sessio
         ),
         reverse=True,
     )
-    return (ranked[0] if ranked else None), ranked[1:]
+    chosen = None
+    if ranked:
+        chosen = ranked[0]
+    return chosen, ranked[1:]
 
 
 def must_end(transaction: Transaction, *, now: Moment) -> bool:
@@ -71,16 +75,19 @@ def must_end(transaction: Transaction, *, now: Moment) -> bool:
 def session_report(about: PaymentReports, session: Session, *, now: Moment) -> ProviderReport:
     """Return the report from a session. Raises Unclear for a status that is unknown."""
     receipt = session.transaction_id
+    # The pairs of statuses, the surest first; docs.wave.com has the statuses, and not their pairs.
     match session.checkout_status, session.payment_status:
         case _, "succeeded":
             return about.succeeded(receipt, session.amount, lacks_receipt=receipt is None)
         case "open", _:
             page = _page(about.transaction, session, now=now)
             return about.accepted(session.id, payer_action=page)
+        # A transaction without a success: paid, and given back.
         case "complete", "cancelled" if receipt is not None:
             raise Unclear("It was paid, and is cancelled.", is_paid=True, receipt=receipt)
         case "complete" | "expired", "cancelled":
             return _failed(about, session)
+        # An attempt that was under way when the session ended may still succeed, for a while.
         case "expired", "processing" if _has_settled(session, now=now.utc):
             return _failed(about, session)
         case "complete" | "expired", "processing":
@@ -98,6 +105,7 @@ def _page(transaction: Transaction, session: Session, *, now: Moment) -> OpenUrl
     if isinstance(known, OpenUrl) and known.url == session.launch_url:
         return None
 
+    # The earlier end of two: of our payment, and of Wave's session.
     ends_at = earlier(transaction.order.expires_at, ENDS_BEFORE_EXPIRY)
     if session.expires_at is not None:
         ends_at = min(ends_at, later(now.time, elapsed(now.utc, session.expires_at)))
@@ -116,7 +124,8 @@ def _failed(about: PaymentReports, session: Session) -> ProviderReport:
         failure = find_failure(session.error_code)
         message = session.error_message or failure.reason
         return about.failed(failure.error_code(Type.PAYIN), session.error_code, message, session.id)
-    is_expired = session.checkout_status == "expired"
-    code = ErrorCode.USER_TIMEOUT if is_expired else ErrorCode.USER_CANCELLED
-    native = session.checkout_status if is_expired else session.payment_status
-    return about.failed(code, native, None, session.id)
+
+    # Nobody has tried, or nobody to the end.
+    if session.checkout_status == "expired":
+        return about.failed(ErrorCode.USER_TIMEOUT, session.checkout_status, None, session.id)
+    return about.failed(ErrorCode.USER_CANCELLED, session.payment_status, None, session.id)

@@ -40,7 +40,7 @@ _MISCONFIGURED = ErrorCode.MERCHANT_MISCONFIGURED
 # The meaning of every documented code; any other is `transaction_declined`.
 FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
     {
-        # Of requests.
+        # Of requests (docs.wave.com/business; none was observed yet).
         "request-validation-error": _both(_MISCONFIGURED, "Wave does not take the request."),
         "request-not-json": _both(_MISCONFIGURED, "Wave could not read the request."),
         "request-parsing-error": _both(_MISCONFIGURED, "Wave could not read the request."),
@@ -52,7 +52,7 @@ FAILURES: Final[Mapping[str, Failure]] = MappingProxyType(
         "country-mismatch": _both(
             ErrorCode.USER_NOT_FOUND, "The number is of another country than the wallet."
         ),
-        # Of the payer's attempts, and of pay-outs.
+        # Of the payer's attempts (docs.wave.com/checkout), and of pay-outs (docs.wave.com/payout).
         "insufficient-funds": Failure(
             ErrorCode.USER_INSUFFICIENT_FUNDS,
             ErrorCode.MERCHANT_INSUFFICIENT_FUNDS,

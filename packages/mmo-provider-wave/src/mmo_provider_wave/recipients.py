@@ -19,6 +19,7 @@ from mmo_sansio.providers import (
 
 VERIFICATION: Final = "/v1/verify_recipient/"
 
+# Reported: the PyPI package wave-business-api 1.0.0.
 _MATCHES: Final[Mapping[object, bool | None]] = MappingProxyType(
     {"MATCH": True, "NO_MATCH": False, "NAME_NOT_KNOWN": None}
 )
@@ -26,9 +27,11 @@ _MATCHES: Final[Mapping[object, bool | None]] = MappingProxyType(
 
 def verification_body(msisdn: str, name: str) -> bytes:
     """Return the body of a question about a number, with the name that is compared, if any."""
+    document = {"mobile": international_number(msisdn)}
     compared = plain_name(name)
-    mobile = {"mobile": international_number(msisdn)}
-    return to_json({**mobile, "name": compared} if compared else mobile)
+    if compared:
+        document["name"] = compared
+    return to_json(document)
 
 
 def verification_report(provider: str, response: HttpResponse) -> PayeeReport:

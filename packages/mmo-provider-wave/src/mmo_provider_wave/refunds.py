@@ -27,6 +27,7 @@ from mmo_sansio.providers import (
     to_datetime,
 )
 
+# Assumed: how soon the list of transactions has a refund is not published.
 _OPERATION: Final = ReversalOperation(
     is_idempotent=True,
     can_be_polled=True,
@@ -45,6 +46,7 @@ def submission_report(about: ReversalReports, response: HttpResponse) -> Reversa
     """Return the report from the answer to a request for a refund: 200, and no body. A page with a
     status of 200, as of a proxy, says nothing."""
     refusal = parse_refusal(response.body)
+    # A refusal has to be Wave's own, with a code: anything else leaves it open.
     match response.status:
         case 200 if not response.body.strip():
             return about.succeeded()
@@ -63,7 +65,9 @@ def submission_report(about: ReversalReports, response: HttpResponse) -> Reversa
 def days_of(reversal: Reversal, *, now: Moment) -> Iterable[date]:
     """Return the days, in UTC, on which the refund may stand: of its request, and the next one."""
     since = elapsed(reversal.sent_at or now.time, now.time)
-    today, sent_on = to_datetime(now.utc).date(), to_datetime(earlier(now.utc, since)).date()
+    # By wall time, as Wave's days are; the span to it is measured by the gateway's own time.
+    today = to_datetime(now.utc).date()
+    sent_on = to_datetime(earlier(now.utc, since)).date()
     return [day for day in (sent_on, sent_on + timedelta(days=1)) if day <= today]
 
 
@@ -76,6 +80,7 @@ def not_found(about: ReversalReports, *, now: Moment) -> ReversalReport:
     """Return the report where Wave lists no refund. It is asked for again then, which makes no
     second one; where it may not be, only a person can tell."""
     reversal = about.reversal
+    # Restored from a backup, or refused, it may have been made without a trace here.
     may_repeat = not (reversal.is_restored or reversal.native_code or reversal.state.has_ended)
     is_final = reversal.sent_at is not None and _OPERATION.is_not_found_final(
         reversal.sent_at, now=now.time

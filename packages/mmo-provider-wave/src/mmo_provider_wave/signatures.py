@@ -20,6 +20,7 @@ HEADER: Final = b"wave-signature"
 # How old a webhook may be, and how far it may be ahead of our clock.
 LIFETIME: Final[Span] = Span(5 * MINUTE)
 
+# While secrets rotate there are two; more than some are nobody's.
 _SIGNATURES_MAX: Final = 8
 _HEADER: Final = re.compile(
     rf"t=(?P<t>[0-9]{{1,12}})(?P<signatures>(?:,v1=[0-9a-f]{{64}}){{1,{_SIGNATURES_MAX}}})",
@@ -43,14 +44,16 @@ def verify(request: HttpRequest, secrets: Sequence[str]) -> Instant:
     if value is None:
         raise SignatureFault("It is not signed.")
 
-    found = _HEADER.fullmatch(value.replace(b" ", b"").decode("latin-1"))
-    if found is None:
+    match = _HEADER.fullmatch(value.replace(b" ", b"").decode("latin-1"))
+    if match is None:
         raise SignatureFault("Its signature is of no known form.")
 
-    time = found["t"].encode()
-    given = [signature.encode() for signature in found["signatures"].split(",v1=")[1:]]
+    time = match["t"].encode()
+    signatures = [signature.encode() for signature in match["signatures"].split(",v1=")[1:]]
     expected = [_digest(secret, time, request.body) for secret in secrets]
-    matches = [hmac.compare_digest(ours, theirs) for ours in expected for theirs in given]
+
+    # Each with each, in constant time.
+    matches = [hmac.compare_digest(ours, theirs) for ours in expected for theirs in signatures]
     if not any(matches):
         raise SignatureFault("Its signature is wrong.")
 

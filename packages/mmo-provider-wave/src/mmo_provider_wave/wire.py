@@ -26,6 +26,7 @@ from mmo_sansio.providers import (
     to_money,
 )
 
+# To which Wave's texts are cut before anybody stores them.
 CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
 
@@ -48,6 +49,7 @@ SUCCEEDED: Final = "succeeded"
 # The status of a pay-out that is not and will not be paid.
 FAILED: Final = "failed"
 
+# The forms of ids in docs.wave.com's examples; they become parts of addresses.
 _SESSION_ID: Final = re.compile(r"cos-[0-9A-Za-z]{1,100}", re.ASCII)
 _PAYOUT_ID: Final = re.compile(r"pt-[0-9A-Za-z]{1,100}", re.ASCII)
 _RECEIPT: Final = re.compile(r"[!-~]{1,200}", re.ASCII)
@@ -133,6 +135,7 @@ class Refusal:
         return find_failure(self.code).error_code(type)
 
 
+# By the member that a validation error names (assumed: the names are those of our requests).
 _MEANINGS_BY_MEMBER: Final = (
     ("mobile", ErrorCode.USER_NOT_FOUND),
     ("amount", ErrorCode.AMOUNT_OUT_OF_RANGE),
@@ -149,11 +152,9 @@ def session_body(order: Order, return_address: str, payer: str | None) -> bytes:
         "success_url": return_address,
         "error_url": return_address,
     }
-    return to_json(
-        document
-        if payer is None
-        else {**document, "restrict_payer_mobile": international_number(payer)}
-    )
+    if payer is not None:
+        document["restrict_payer_mobile"] = international_number(payer)
+    return to_json(document)
 
 
 def payout_body(order: Order) -> bytes:
@@ -191,10 +192,10 @@ def parse_document(response: HttpResponse) -> Mapping[str, Any]:
 
 def parse_list(response: HttpResponse, name: str) -> Sequence[Mapping[str, Any]]:
     """Return the objects in the array of this name. Raises Unclear where there is none."""
-    found = parse_document(response).get(name)
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    items = parse_document(response).get(name)
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise Unclear(f"Wave's answer has no list of {name}.")
-    return found
+    return items
 
 
 def read_session(document: Mapping[str, Any], reference: str) -> Session:
@@ -243,13 +244,15 @@ def parse_refusal(body: bytes) -> Refusal | None:
     answers, which says nothing."""
     try:
         document = parse_body(body)
+        # Both forms are in the documentation's examples: the error at the top, or in `error`.
         if isinstance(inner := document.get("error"), dict):
             document = inner
 
         code = _cut(document, "code", CODE_CHARACTERS_MAX)
         code = code or _cut(document, "error_code", CODE_CHARACTERS_MAX)
+        # One of the documentation's examples has it there.
         if code is None and isinstance(inner, str) and inner in FAILURES:
-            code = inner  # One of the documentation's examples has it there.
+            code = inner
 
         message = _cut(document, "message", MESSAGE_CHARACTERS_MAX)
         message = message or _cut(document, "error_message", MESSAGE_CHARACTERS_MAX)
@@ -257,11 +260,10 @@ def parse_refusal(body: bytes) -> Refusal | None:
         return None
 
     details = document.get("details")
-    members = [
-        str(detail.get("loc"))
-        for detail in (details if isinstance(details, list) else ())
-        if isinstance(detail, dict)
-    ]
+    if not isinstance(details, list):
+        details = []
+
+    members = [str(detail.get("loc")) for detail in details if isinstance(detail, dict)]
     if code is None:
         return None
 
@@ -281,6 +283,7 @@ def _parse_payout(document: Mapping[str, Any]) -> Payout:
 
 
 def _unclear(document: Mapping[str, Any], status: str, receipt: str, error: ValueError) -> Unclear:
+    # The receipt may be what can't be used: that it is called paid counts all the same.
     try:
         named = _receipt(document, receipt)
     except ValueError:
@@ -312,7 +315,8 @@ def _cut(document: Mapping[str, Any], name: str, characters_max: int) -> str | N
 
 
 def _parse_amount(document: Mapping[str, Any], name: str) -> Money:
-    amount, currency = text_member(document, name), text_member(document, "currency")
+    amount = text_member(document, name)
+    currency = text_member(document, "currency")
     if amount is None or currency is None:
         raise ValueError(f"it has no {name}, or no currency")
     try:
@@ -326,6 +330,7 @@ def _time_member(document: Mapping[str, Any], name: str) -> Instant | None:
     if text is None:
         return None
     time = datetime.fromisoformat(text)
+    # Without one it could be wrong by hours, and a session be ended too late.
     if time.tzinfo is None:
         raise ValueError(f"{name} has no time zone")
     return from_datetime(time)

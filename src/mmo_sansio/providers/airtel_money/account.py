@@ -46,6 +46,8 @@ MARKETS: Mapping[str, str] = MappingProxyType(
 
 @frozen
 class AirtelAccount:
+    """Holds an application's credentials, and what differs between countries."""
+
     base_url: str
     """The address without a slash at its end; each country has its own, in production and for
     tests."""
@@ -56,6 +58,7 @@ class AirtelAccount:
     client_secret: str = field(repr=False)
     pin: str | None = field(default=None, repr=False)
     """The PIN of the wallet that pays out; None: this account pays nothing out."""
+    # Paths and bodies; which one a country has its portal tells.
     collection_version: int = 1
     disbursement_version: int = 2
     signs_collections: bool = False
@@ -66,7 +69,9 @@ class AirtelAccount:
     """The padding for keys of more than 1024 bits; shorter ones allow PKCS#1 v1.5 only."""
     key_padding: RsaPadding = RsaPadding.PKCS1V15
     """The padding for x-key."""
+    # Where the encrypted PIN stands: `pin` for most clients, `pinstring` in one document.
     pin_member: str = "pin"
+    # A member of version 3.
     wallet_type: str = "NORMAL"
     disbursement_type: str = "B2C"
     polls_with_type: bool = False
@@ -92,6 +97,7 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
     if country in MARKETS:
         dialling_code = DIALLING_CODES[country]
 
+    # A version tells whether its requests are usually signed; some countries differ.
     collection_version = int(reader.choice("collection_version", ("1", "2"), "1"))
     disbursement_version = int(reader.choice("disbursement_version", ("1", "2", "3"), "2"))
     account = AirtelAccount(
@@ -145,6 +151,7 @@ def _check_currency(code: str) -> str:
 
 
 def _check_dialling_code(digits: str) -> str:
+    # ITU-T E.164: one to three digits.
     if not (digits.isascii() and digits.isdigit()) or not 1 <= len(digits) <= 3:
         raise OptionError("dialling_code", "has 1 to 3 digits.", 'Write dialling_code = "256".')
     return digits

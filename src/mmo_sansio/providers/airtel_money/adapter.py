@@ -69,6 +69,7 @@ from mmo_sansio.values.reversals import Reversal
 # The time for which a fetched RSA key is used. Its own end has an undocumented time zone.
 KEY_LIFETIME = HOUR
 
+# Airtel names no account: this is our word for the wallet that pays out.
 WALLET: Final = "disbursement"
 
 # The lifetime of a token whose response has none.
@@ -83,10 +84,12 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
     payin = ProviderOperation(
         is_idempotent=False,
         can_be_polled=True,
+        # Assumed, as is half an hour for pay-outs: how soon one is found is not published.
         not_found_is_final_after=Span(10 * MINUTE),
         poll_intervals=(account.first_poll_after, *later_polls),
     )
     operations = {DIRECT_PAYIN: payin, WEB_PAYIN: payin}
+    # A pay-out mostly ends with its own answer, so that the first poll comes soon.
     if account.pin is not None:
         operations[DIRECT_PAYOUT] = evolve(
             payin,
@@ -99,6 +102,8 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
 
 @frozen
 class EncryptionKey:
+    """Holds the operator's RSA key, and until when it is used."""
+
     public_key: bytes
     valid_until: Instant
     """By the gateway's own time."""
@@ -117,6 +122,7 @@ class AirtelMoneyProvider:
     account: AirtelAccount
     ciphers: Ciphers
     operations: Mapping[OperationKey, ProviderOperation] = field(init=False)
+    # The key that was fetched last; a process that has none fetches it.
     _key: EncryptionKey | None = field(default=None, init=False, repr=False)
 
     @property
@@ -148,6 +154,7 @@ class AirtelMoneyProvider:
                 "Airtel Money gave no answer that can be read.", status=answer.status
             ) from None
 
+        # It becomes a header, so that nothing in it may end one.
         if not isinstance(value, str) or not value.isascii() or not value.isprintable():
             raise SignInFailed("Airtel Money gave no token that can be read.", status=answer.status)
 
@@ -165,6 +172,7 @@ class AirtelMoneyProvider:
         if (unfit := self._unsupported_reason(transaction)) is not None:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=unfit)
 
+        # Twice at most: the second round has a key that was just fetched.
         while True:
             was_kept = self._cached_key(now) is not None
             try:
@@ -175,6 +183,7 @@ class AirtelMoneyProvider:
             except wire.ForeignNumberError as fault:
                 return about.failed(ErrorCode.USER_NOT_FOUND, native_message=str(fault))
             except (CipherError, EncryptionKeyUnavailable):
+                # Nothing was sent: a key that can't be had is no fault of the payment.
                 self._key = None
                 return about.never_received()
 
@@ -185,6 +194,7 @@ class AirtelMoneyProvider:
                     return about.unknown(f"gave no answer: {failure.reason.rstrip('.')}")
                 return about.never_received()
 
+            # The operator has a new key. Only what it has certainly refused for that is sent again.
             if answer.code in STALE_KEY_CODES:
                 self._key = None
                 if (
@@ -218,10 +228,10 @@ class AirtelMoneyProvider:
     ) -> ReversalConversation:
         """Ask for a refund of the payment by its airtel_money_id."""
         now = Moment.at(now)
-        about, receipt = (
-            ReversalReports(reversal, self.name),
-            transaction.progress.provider_reference,
-        )
+        about = ReversalReports(reversal, self.name)
+        receipt = transaction.progress.provider_reference
+
+        # The gatewayReference stands for an id that Airtel did not name.
         if receipt is None or receipt == transaction.reference:
             return about.failed(
                 "Airtel's own id of the payment, by which it is refunded, is not known."
@@ -240,8 +250,9 @@ class AirtelMoneyProvider:
             return about.unanswered(failure)
 
         report = results.refund_report(answer, about)
+        # The next request has the operator's new key; this one is not repeated by itself.
         if answer.code in STALE_KEY_CODES:
-            self._key = None  # The next request has the operator's new key.
+            self._key = None
 
         return report
 
@@ -249,6 +260,7 @@ class AirtelMoneyProvider:
         self, reversal: Reversal, transaction: Transaction, *, now: Moment | Instant
     ) -> ReversalConversation:
         """Report that nobody can tell: there is no question about a refund."""
+        # A conversation without any request.
         yield from ()
         return ReversalReports(reversal, self.name).cannot_tell()
 
@@ -276,13 +288,13 @@ class AirtelMoneyProvider:
     def ask_balances(self, *, now: Moment | Instant) -> BalanceInquiry:
         """Ask for the balance of the wallet that pays out; without pay-outs it is no float."""
         now = Moment.at(now)
+        # No answer, or one that can't be read, is no balance.
         with suppress(ExchangeFailed, ValueError):
             answer = yield wire.balance_request(self.account)
             data = wire.object_member(parse_json(answer.body, number=str), "data")
             amount = parse_balance(data.get("balance"), data.get("currency"))
-            return BalanceReport(
-                (AccountBalance(self.name, WALLET, amount, now.time, self.account.pin is not None),)
-            )
+            is_float = self.account.pin is not None
+            return BalanceReport((AccountBalance(self.name, WALLET, amount, now.time, is_float),))
         return BalanceReport()
 
     def ask_payee(self, msisdn: str, name: str, *, now: Moment | Instant) -> PayeeInquiry:
@@ -302,10 +314,13 @@ class AirtelMoneyProvider:
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return 200: the operator expects it quickly, with any body."""
-        return HttpResponse(200 if accepted else 503, JSON_HEADERS, b"{}")
+        if accepted:
+            return HttpResponse(200, JSON_HEADERS, b"{}")
+        return HttpResponse(503, JSON_HEADERS, b"{}")
 
     def _unsupported_reason(self, transaction: Transaction) -> str | None:
-        order, account = transaction.order, self.account
+        order = transaction.order
+        account = self.account
         if operation_key(transaction) not in self.operations:
             return "The account doesn't offer this operation."
         if (order.country, order.requested.currency) != (account.country, account.currency):
@@ -359,9 +374,9 @@ def _parse_key(response: HttpResponse, *, now: Moment) -> EncryptionKey:
     except (ValueError, LookupError, TypeError, AttributeError):
         raise EncryptionKeyUnavailable("It can't be read.") from None
 
-    if end is None:
-        life = KEY_LIFETIME
-    else:
+    # Never longer than an hour, as the time zone of `valid_upto` is not documented.
+    life = KEY_LIFETIME
+    if end is not None:
         life = min(KEY_LIFETIME, elapsed(now.utc, end))
 
     return EncryptionKey(public_key, later(now.time, life))

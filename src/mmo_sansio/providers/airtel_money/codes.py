@@ -45,7 +45,9 @@ class AirtelCode:
     AMBIGUOUS_FAILURE_FINAL_AFTER, or by an authentic callback, too."""
 
 
-_DONE, _PENDING, _REJECTED = AirtelOutcome.DONE, AirtelOutcome.PENDING, AirtelOutcome.REJECTED
+_DONE = AirtelOutcome.DONE
+_PENDING = AirtelOutcome.PENDING
+_REJECTED = AirtelOutcome.REJECTED
 _MISCONFIGURED = ErrorCode.MERCHANT_MISCONFIGURED
 _DECLINED = ErrorCode.TRANSACTION_DECLINED
 
@@ -64,6 +66,7 @@ def _ambiguous(
 # this. The short family (`DP008001…`) counts otherwise: it was seen in Uganda (2022), Niger (2022)
 # and Zambia (2023), and no list of it is published.
 COLLECTION: tuple[AirtelCode, ...] = (
+    # Observed in callbacks of Uganda (2025-05): the message says what the code leaves open.
     _ambiguous("DP00800001000", ErrorCode.USER_ACCOUNT_BLOCKED, message="payer is barred"),
     _ambiguous(
         "DP00800001000",
@@ -75,6 +78,7 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001002", "incorrect PIN", _REJECTED, ErrorCode.USER_WRONG_PIN),
     AirtelCode("DP00800001003", "wallet limit exceeded", _REJECTED, ErrorCode.USER_LIMIT_EXCEEDED),
     AirtelCode("DP00800001004", "amount below minimum", _REJECTED, ErrorCode.AMOUNT_OUT_OF_RANGE),
+    # One code, two meanings (a note on Airtel Zambia's portal): the message tells them apart.
     AirtelCode(
         "DP00800001005",
         "no such number",
@@ -85,8 +89,10 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001005", "the PIN was not entered", _REJECTED, ErrorCode.USER_TIMEOUT),
     AirtelCode("DP00800001006", "in process", _PENDING, _DECLINED),
     AirtelCode("DP00800001007", "not enough balance", _REJECTED, ErrorCode.USER_INSUFFICIENT_FUNDS),
+    # In some markets the payer has refused: `refusal_is_of_payer`.
     AirtelCode("DP00800001008", "refused", _REJECTED, _DECLINED),
     AirtelCode("DP00800001009", "do not honour", _REJECTED, _DECLINED),
+    # "Initiator is invalid": observed in callbacks of Uganda (2025-05).
     AirtelCode(
         "DP00800001010",
         "the payer's number is invalid",
@@ -99,6 +105,7 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001025", "not found", _PENDING, ErrorCode.PROVIDER_TIMEOUT),
     AirtelCode("DP00800001026", "the signature does not match", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00800001029", "expired", _REJECTED, ErrorCode.USER_TIMEOUT),
+    # The short family: observed, and documented nowhere.
     AirtelCode("DP008001001", "success", _DONE, _DECLINED),
     AirtelCode("DP008001013", "refused", _REJECTED, _DECLINED),
     AirtelCode("DP008001016", "the payer's number is invalid", _REJECTED, ErrorCode.USER_NOT_FOUND),
@@ -106,7 +113,7 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP008001023", "incorrect PIN", _REJECTED, ErrorCode.USER_WRONG_PIN),
 )
 
-# Pay-outs.
+# Pay-outs, as three programs' lists report them; the numbers of a wrong signature differ in them.
 DISBURSEMENT: tuple[AirtelCode, ...] = (
     _ambiguous("DP00900001000"),
     AirtelCode("DP00900001001", "success", _DONE, None),
@@ -119,6 +126,7 @@ DISBURSEMENT: tuple[AirtelCode, ...] = (
     ),
     AirtelCode("DP00900001009", "the payee is invalid", _REJECTED, ErrorCode.USER_NOT_FOUND),
     AirtelCode("DP00900001010", "our user may not pay", _REJECTED, _MISCONFIGURED),
+    # Perhaps another payment: this one is asked about first.
     AirtelCode(
         "DP00900001011", "a similar transaction exists", _PENDING, ErrorCode.DUPLICATE_REQUEST
     ),
@@ -127,6 +135,7 @@ DISBURSEMENT: tuple[AirtelCode, ...] = (
     AirtelCode(
         "DP00900001014", "timed out, may have been processed", _PENDING, ErrorCode.PROVIDER_TIMEOUT
     ),
+    # A failure that is not found, or was sent before, contradicts itself: asked again.
     AirtelCode("DP00900001015", "not found", _PENDING, None),
     AirtelCode("DP00900001016", "signature or authorisation", _REJECTED, _MISCONFIGURED),
     AirtelCode("DP00900001017", "the transaction id was used before", _PENDING, None),
@@ -134,7 +143,7 @@ DISBURSEMENT: tuple[AirtelCode, ...] = (
     AirtelCode("DP00900001019", "signature or authorisation", _REJECTED, _MISCONFIGURED),
 )
 
-# Codes of the router in front of the products, and old codes.
+# Codes of the router in front of the products, and old codes: reported by two lists.
 ROUTER: tuple[AirtelCode, ...] = (
     AirtelCode("ROUTER001", "no wallet configured", _REJECTED, _MISCONFIGURED),
     AirtelCode("ROUTER003", "a parameter is missing", _REJECTED, _MISCONFIGURED),
@@ -150,6 +159,7 @@ ROUTER: tuple[AirtelCode, ...] = (
     _ambiguous("ESB000001"),
     _ambiguous("ESB000004"),
     _ambiguous("ESB000008"),
+    # Of the request: what became of the payment the other members say.
     AirtelCode("ESB000010", "success of the request", _PENDING, _DECLINED),
     AirtelCode("ESB000011", "failed", _REJECTED, _DECLINED),
     _ambiguous("ESB000014"),
@@ -210,6 +220,7 @@ def find_code(
     """Return the row for a code and its message, of the product or the router; None for an
     undocumented code."""
     text = (message or "").lower()
+    # The first row that fits counts: those for a message stand before the one for all.
     for code in product + ROUTER:
         if code.native == native and (code.message is None or code.message in text):
             return code
@@ -219,4 +230,5 @@ def find_code(
 def is_inconclusive_status(status: int) -> bool:
     """Return whether a response with this HTTP status leaves the outcome open, whatever its body
     says."""
+    # A proxy may have made the body, and the operator have carried it out (S6).
     return status == 408 or status >= 500

@@ -51,12 +51,13 @@ def _steps(provider: AirtelMoneyProvider, number: str) -> Iterator[RehearsalStep
         amount=amount,
         msisdn=number,
     )
-    has_refunds = DIRECT_PAYIN in provider.reversal_operations
+    money_back = None
+    if DIRECT_PAYIN in provider.reversal_operations:
+        money_back = f"{_PAGE}#money-back"
+
     yield account_step(provider)
     yield prompt
-    yield from steps_after(
-        prompt, _RESULTS, money_back=f"{_PAGE}#money-back" if has_refunds else None
-    )
+    yield from steps_after(prompt, _RESULTS, money_back=money_back)
     yield MakePayment(
         name="payout",
         does="Pay the same person.",
@@ -67,6 +68,7 @@ def _steps(provider: AirtelMoneyProvider, number: str) -> Iterator[RehearsalStep
         amount=amount,
         msisdn=number,
     )
+    # A refusal that costs nobody anything.
     yield MakePayment(
         name="refusal",
         does="Pay a number without a wallet.",

@@ -49,8 +49,7 @@ ACCOUNT_PART: Final = "client_id"
 
 _ACCOUNT_REFUSED: Final = (
     "Airtel refuses this application: {}. Whoever manages it in Airtel's portal compares country, "
-    "currency and products"
-    " with the settings; Airtel's support adds what is missing."
+    "currency and products with the settings; Airtel's support adds what is missing."
 )
 
 _TURNED_AWAY: Final = (
@@ -58,13 +57,17 @@ _TURNED_AWAY: Final = (
     "from which this gateway sends."
 )
 
+# Sent once: it has no id of ours, and no document names a question about it.
 REFUND: Final = ReversalOperation(
     is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
 )
 
+# `SUCCESS` in the portal's sample of a refund, `TS` elsewhere.
 _DONE_STATUSES: Final = ("SUCCESS", "TS")
 _REFUSALS: Final = (codes.AirtelOutcome.REJECTED, codes.AirtelOutcome.NOT_FOUND)
+# Ambiguous, and in progress (documented, enquiry).
 _PENDING_STATUSES = frozenset({"TA", "TIP"})
+# Ours have letters and digits only.
 _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
 
@@ -79,7 +82,9 @@ class AirtelPayment(PaymentReports):
         return self.transaction.order.type is Type.PAYIN
 
     def find_code(self, response: wire.AirtelResponse) -> codes.AirtelCode | None:
-        table = codes.COLLECTION if self.is_payin else codes.DISBURSEMENT
+        table = codes.DISBURSEMENT
+        if self.is_payin:
+            table = codes.COLLECTION
         return codes.find_code(response.code, response.message, table)
 
     @property
@@ -95,8 +100,11 @@ class AirtelPayment(PaymentReports):
         progress = self.transaction.progress
         if self.was_told_paid:
             return False
+
+        # With a key only authentic callbacks are kept; without one it is anybody's hint.
         if self.account.callback_key is not None and '"TF"' in (progress.hint or ""):
             return True
+
         since = progress.denied_since
         return since is not None and now - since >= codes.AMBIGUOUS_FAILURE_FINAL_AFTER
 
@@ -141,22 +149,32 @@ def submission_report(
     """Return the report from the response to a submission. The response to a pay-in is never its
     result, whatever it says."""
     code = payment.find_code(response)
+
+    # 1. Paid, beyond doubt: only of a pay-out can the answer itself say so.
     if not payment.is_payin and _is_paid_out(response, code, payment.account):
         return payment.paid(response)
+
+    # 2. Called paid, but not beyond doubt: it is asked about.
     if response.transaction_status == "TS":
         return payment.told_paid(response)
+
+    # 3. Nothing is known.
     if codes.is_inconclusive_status(response.status) or not response.is_clear:
         return payment.unknown(f"gave no clear answer ({response.status}) to a submission")
+
+    # 4. Nothing was taken: it waits, and is sent again.
     if response.status == TOO_MANY_REQUESTS:
         return payment.never_received()
     if refuses_account(response, code):
         return payment.never_received()
 
+    # 5. Refused, by a code.
     if _is_rejected(response, code):
         assert code is not None
         assert code.error_code is not None
         return payment.rejected(code.error_code, response.code, response.message)
 
+    # 6. Refused without a code; of a resubmission that may be due to the first one.
     if (
         code is None
         and response.status in codes.HTTP_REJECTIONS
@@ -167,6 +185,7 @@ def submission_report(
             codes.HTTP_REJECTIONS[response.status], native_code, response.message
         )
 
+    # 7. Taken, and open.
     if (response.status == 200 and response.success) or (
         code and code.outcome is codes.AirtelOutcome.PENDING
     ):
@@ -184,6 +203,7 @@ def poll_report(
 ) -> inputs.ProviderReport:
     """Return the report from the response to a poll. Rejections without the payment's status reject
     the poll only."""
+    # Another payment's answer fails nothing, and its `TS` is kept for a person to see.
     if response.transaction_id not in (None, payment.transaction.reference):
         if response.transaction_status == "TS":
             return payment.doubtfully_told_paid(response, "names another payment")
@@ -196,11 +216,14 @@ def poll_report(
         codes.AirtelOutcome.NOT_FOUND,
     )
     match response.transaction_status:
+        # 1. Paid: every part of the answer says so.
         case "TS" if is_answer and response.success is True and not is_contradicted:
             return payment.paid(response)
+        # 2. Paid, and something contradicts it: asked again, and never failed.
         case "TS":
             answered = f"answers {response.status} with {response.code or 'no code'}"
             return payment.doubtfully_told_paid(response, answered)
+        # 3. Failed. An ambiguous code has to be said for long enough.
         case "TF" if is_answer:
             if code is None:
                 return payment.rejected(
@@ -215,10 +238,13 @@ def poll_report(
                     payment.unknown(f"says that it failed, with the ambiguous code {code.native}"),
                     denies_payment=not payment.was_told_paid,
                 )
+        # 4. Expired: documented of collections only.
         case "TE" if is_answer and payment.is_payin:
             return payment.rejected(ErrorCode.USER_TIMEOUT, response.code or "TE", response.message)
+        # 5. Ambiguous, or in progress.
         case "TA" | "TIP" if is_answer:
             return payment.accepted()
+        # 6. Not found, and no status that would contradict it.
         case None if (
             code is not None and code.outcome is codes.AirtelOutcome.NOT_FOUND and response.is_clear
         ):
@@ -228,6 +254,7 @@ def poll_report(
             if submitted_at is not None and operation.is_not_found_final(submitted_at, now=now):
                 return payment.never_received()
 
+    # 7. Anything else says nothing about the payment.
     answered = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
     return payment.unknown(f"answered {response.status} with {answered} to a poll")
 
@@ -249,6 +276,7 @@ def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -
     it."""
     if code is None or code.outcome is not codes.AirtelOutcome.REJECTED or response.success is True:
         return False
+    # Success false, or an error's status: without either it refuses nothing.
     is_said = response.status >= 400 or response.success is False
     return is_said and response.transaction_status not in ("TS", *_PENDING_STATUSES)
 
@@ -258,6 +286,7 @@ def refuses_account(response: wire.AirtelResponse, code: codes.AirtelCode | None
     that it says nothing of the payment: by a code that may be about the payer, too, only its words
     do. A 403 that is not Airtel's own comes from a firewall in front of it, and is the same for
     each."""
+    # Without a code the status is all there is.
     if code is None:
         return response.status in (401, 403) and response.success is not True
     is_ours = code.error_code is ErrorCode.MERCHANT_MISCONFIGURED
@@ -277,17 +306,24 @@ def submission_finding(
     if codes.is_inconclusive_status(response.status) or not response.is_clear:
         return None
 
-    table = codes.DISBURSEMENT if Type.PAYOUT in part.held else codes.COLLECTION
+    table = codes.COLLECTION
+    if Type.PAYOUT in part.held:
+        table = codes.DISBURSEMENT
+
     code = codes.find_code(response.code, response.message, table)
     if refuses_account(response, code):
-        meaning = code.meaning if code else "it has no permission"
-        is_told = _is_airtels(response, code)
-        if is_told:
-            words = _ACCOUNT_REFUSED.format(meaning)
-        else:
-            words = _TURNED_AWAY
+        meaning = "it has no permission"
+        shown = f"HTTP {response.status}"
+        if code is not None:
+            meaning = code.meaning
+            shown = code.native
 
-        return part.refused(provider, code.native if code else f"HTTP {response.status}", words)
+        # Who has to act differs: Airtel's support, or whoever runs the firewall before it.
+        words = _TURNED_AWAY
+        if _is_airtels(response, code):
+            words = _ACCOUNT_REFUSED.format(meaning)
+
+        return part.refused(provider, shown, words)
 
     if response.status == 200 and response.success:
         return part.works(provider)
@@ -300,7 +336,10 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
     response say so; the portal's own sample has `"success": false` beside a SUCCESS, which can be
     read in two ways."""
     code = codes.find_code(response.code, response.message, codes.COLLECTION)
-    status, is_done = response.status, response.transaction_status in _DONE_STATUSES
+    status = response.status
+    is_done = response.transaction_status in _DONE_STATUSES
+
+    # 1. Nothing was taken: too many requests, or what refuses the account.
     if status == TOO_MANY_REQUESTS:
         return about.never_received()
 
@@ -308,6 +347,7 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
     if is_refused and _is_airtels(response, code):
         return about.never_received()
 
+    # 2. An answer that can be read in one way.
     if not codes.is_inconclusive_status(status) and response.is_clear:
         # That the payment is not found also says that nothing was given back.
         is_refusal = code is not None and (
@@ -329,6 +369,7 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
                 "Airtel has refused it: the application has no permission.", f"HTTP {status}"
             )
 
+    # 3. It may be back or not, and no question tells.
     shown = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
     return about.unreachable(f"Airtel Money answered {status} with {shown} to a refund.")
 
@@ -336,6 +377,7 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
 def payee_report(provider: str, number: str, response: HttpResponse) -> PayeeReport:
     """Return what the answer to a user enquiry about this national number tells. What it names
     counts only where the enquiry was successful, and of no other number."""
+    # "Unknown" has to be Airtel's own word: a proxy's 404 says nothing of the number.
     answer = wire.parse_response(response)
     if answer.code in codes.UNKNOWN_USER and not codes.is_inconclusive_status(response.status):
         return PayeeUnknown(provider)
@@ -343,8 +385,9 @@ def payee_report(provider: str, number: str, response: HttpResponse) -> PayeeRep
         return PayeeUnanswered(provider, f"A question was answered {response.status}.")
 
     data = wire.object_member(parse_json(response.body, number=str), "data")
-    told = (wire.text_member(data, "msisdn") or "").lstrip("+0")
-    if told.isdecimal() and not told.endswith(number.lstrip("0")):
+    # Where a number is named it has to be this one, with or without what stands before it.
+    named = (wire.text_member(data, "msisdn") or "").lstrip("+0")
+    if named.isdecimal() and not named.endswith(number.lstrip("0")):
         return PayeeUnanswered(provider, "An answer is about another number.")
 
     names = (data.get("first_name"), data.get("last_name"))
@@ -359,20 +402,23 @@ def account_finding(
     the balance, so its answer counts only where it is a refusal. A refusal may come as HTTP 200."""
     answer = wire.parse_response(response)
     code = codes.find_code(answer.code, answer.message, codes.COLLECTION)
+    shown = f"HTTP {response.status}"
+    meaning = "it has no permission"
     if code:
         shown = code.native
-    else:
-        shown = f"HTTP {response.status}"
+        meaning = code.meaning
 
+    # 1. Refused, also as HTTP 200: by the status, or by a code that every request would meet.
     if response.status in codes.HTTP_REJECTIONS or (
         code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED
     ):
-        words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
+        words = _ACCOUNT_REFUSED.format(meaning)
         return AccountFinding(provider, ACCOUNT_PART, AccountState.REFUSED, shown, words)
 
     if asks_balance:
         return None
 
+    # 2. It works: the question was answered by "not found".
     if code and (
         code.outcome is codes.AirtelOutcome.NOT_FOUND or code.native == codes.NOT_FOUND_CODE
     ):
@@ -408,16 +454,17 @@ def read_callback(
     if not isinstance(id, str) or _ID.fullmatch(id) is None:
         return inputs.UnmatchedNotified(provider, content)
 
+    # With a key what is not authentic is nobody's; without one a callback is a hint only.
     if account.callback_key is not None and not _is_authentic(
         request, document, account.callback_key, account.callback_hash_header
     ):
         return inputs.UnmatchedNotified(provider, content)
 
-    code, receipt = (
-        wire.text_member(transaction, "status_code"),
-        wire.text_member(transaction, "airtel_money_id"),
-    )
+    code = wire.text_member(transaction, "status_code")
+    receipt = wire.text_member(transaction, "airtel_money_id")
     hint = inputs.ProviderHinted(id, provider, content, says_paid=code == "TS")
+
+    # Only an authentic success that names Airtel's id is evidence.
     if account.callback_key is None or code != "TS" or receipt is None:
         return hint
 
@@ -426,10 +473,13 @@ def read_callback(
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:
     """Return whether the hash, in the body or in a header, matches one of the candidates."""
-    told = document.get("hash")
-    claimed = (
-        (told.encode() if isinstance(told, str) else b"") or request.value(header.encode()) or b""
-    )
+    # In the body for most countries, in a header for one document (Tchad).
+    claimed = request.value(header.encode()) or b""
+    in_body = document.get("hash")
+    if isinstance(in_body, str) and in_body:
+        claimed = in_body.encode()
+
+    # Clients differ in what the hash covers: each candidate is compared, in constant time.
     matches = [
         hmac.compare_digest(claimed, callback_hash(key, text).encode())
         for text in _hash_candidates(request.body, document)

@@ -19,6 +19,7 @@ from mmo_sansio.providers.common.wire import parse_json, plain_amount
 from mmo_sansio.values.model import Order, Type
 from mmo_sansio.values.money import Money
 
+# AES-256 in CBC mode (documented, message signing).
 AES_KEY_BYTES = 32
 AES_IV_BYTES = 16
 
@@ -31,9 +32,12 @@ IMPOSSIBLE_ID = "MMOCHECK0000000000000000"
 # The length to which the operator's texts are cut.
 TEXT_CHARACTERS_MAX = 500
 
+# With fewer the payer would see a reference that tells nothing.
 _REFERENCE_CHARACTERS_MIN = 4
+# PKCS#1 v1.5 leaves 117 bytes in such a key, OAEP with SHA-256 leaves 62: x-key's text has 69.
 _SHORT_KEY_BITS = 1024
 _KEY_PATH = "/v1/rsa/encryption-keys"
+# With and without a slash at the end, as clients write them.
 _COLLECTION_PATHS = {1: "/merchant/v1/payments/", 2: "/merchant/v2/payments/"}
 
 _DISBURSEMENT_PATHS = {
@@ -98,6 +102,7 @@ def user_request(account: AirtelAccount, msisdn: str) -> HttpRequest:
 def needs_key(account: AirtelAccount, order: Order) -> bool:
     if order.type is Type.PAYIN:
         return account.signs_collections
+    # A pay-out has a PIN, which is encrypted in every version.
     return True
 
 
@@ -117,6 +122,7 @@ def submission_request(
         body = to_json(_disbursement_body(account, order, ciphers, public_key))
         is_signed = account.signs_disbursements
 
+    # Over exactly the bytes that are sent: they are written once.
     headers = _headers(account)
     if is_signed:
         headers += signature_headers(body, ciphers, public_key, account.key_padding)
@@ -142,8 +148,11 @@ def submission_part(account: AirtelAccount, request: HttpRequest) -> SubmissionP
     is it for the key without which nothing can be submitted."""
     path = request.target.decode("ascii", "replace").removeprefix(account.base_url)
     if path == _KEY_PATH:
-        signed = (Type.PAYIN,) if account.signs_collections else ()
-        return SubmissionPart("encryption_key", (Type.PAYOUT, *signed), bool(signed))
+        # The key is fetched for what needs one: what waits for it depends on the account.
+        held: tuple[Type, ...] = (Type.PAYOUT,)
+        if account.signs_collections:
+            held = (Type.PAYOUT, Type.PAYIN)
+        return SubmissionPart("encryption_key", held, account.signs_collections)
 
     if request.method != "POST":
         return None
@@ -161,6 +170,7 @@ def signature_headers(
     body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding
 ) -> Headers:
     """Return `x-signature` and `x-key` for exactly these bytes. Raises CipherError."""
+    # Fresh ones for each request, which are only in x-key.
     key = ciphers.random_bytes(AES_KEY_BYTES)
     vector = ciphers.random_bytes(AES_IV_BYTES)
     key_and_vector = base64.b64encode(key) + b":" + base64.b64encode(vector)
@@ -175,6 +185,7 @@ def national_number(account: AirtelAccount, msisdn: str) -> str:
     """Return the number without the country's dialling code. Raises ForeignNumberError for a number
     of another country, which, shortened, would belong to another person."""
     digits = msisdn.removeprefix("+")
+    # Cut to nine digits it would be a number of this country, and another person's.
     if not digits.startswith(account.dialling_code):
         raise ForeignNumberError("The number is none of the account's country.")
     national = digits.removeprefix(account.dialling_code)
@@ -206,6 +217,7 @@ def _disbursement_body(
 ) -> Mapping[str, Any]:
     payee: dict[str, Any] = {"msisdn": national_number(account, order.party.msisdn)}
     transaction: dict[str, Any] = {"amount": order.requested, "id": order.gateway_reference}
+    # What each version has besides (reported by clients; version 3 is documented for Tchad).
     if account.disbursement_version == 2:
         names = (order.party.first_name, order.party.last_name)
         payee["currency"] = account.currency
@@ -217,6 +229,7 @@ def _disbursement_body(
     if account.disbursement_version >= 2:
         transaction["type"] = account.disbursement_type
 
+    # Each time anew: the padding is random, so that two requests show no common text.
     pin = _encrypt(ciphers, public_key, (account.pin or "").encode(), account.pin_padding)
     return {
         "payee": {name: value for name, value in payee.items() if value},
@@ -229,9 +242,9 @@ def _disbursement_body(
 def _encrypt(ciphers: Ciphers, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
     """Encrypt a text with the operator's key, in Base64. Only PKCS#1 v1.5 leaves room in a short
     key."""
-    is_short = ciphers.rsa_bits(public_key) <= _SHORT_KEY_BITS
-    used = RsaPadding.PKCS1V15 if is_short else padding
-    return base64.b64encode(ciphers.rsa_encrypt(public_key, plain, used))
+    if ciphers.rsa_bits(public_key) <= _SHORT_KEY_BITS:
+        padding = RsaPadding.PKCS1V15
+    return base64.b64encode(ciphers.rsa_encrypt(public_key, plain, padding))
 
 
 def _headers(account: AirtelAccount) -> Headers:
@@ -254,6 +267,7 @@ def to_json(document: Mapping[str, Any]) -> bytes:
 
 
 def _to_json_text(value: object) -> str:
+    # Not as a float: `150.10` has to stay that.
     if isinstance(value, Money):
         return plain_amount(value)
     if isinstance(value, Mapping):
@@ -292,10 +306,14 @@ def parse_response(response: HttpResponse) -> AirtelResponse:
     status = object_member(document, "status")
     transaction = object_member(object_member(document, "data"), "transaction")
     success = status.get("success")
+    is_clear = isinstance(success, bool | None)
+    if not isinstance(success, bool):
+        success = None
+
     return AirtelResponse(
         response.status,
-        success=success if isinstance(success, bool) else None,
-        is_clear=isinstance(success, bool | None),
+        success=success,
+        is_clear=is_clear,
         code=_code(document, status),
         message=text_member(transaction, "message")
         or text_member(status, "message")
@@ -312,7 +330,8 @@ def _code(document: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     code = text_member(status, "response_code") or text_member(status, "result_code")
     if code is not None:
         return code
-    code = text_member(status, "code")  # Mostly the HTTP status once more.
+    # Mostly the HTTP status once more, which says nothing new.
+    code = text_member(status, "code")
     if code is not None and not (_DIGITS.fullmatch(code) and len(code) == 3):
         return code
     return text_member(document, "status_code")
@@ -340,14 +359,16 @@ def raw_member(text: str, name: str) -> str | None:
     """Return the value of a member of the JSON object in a text, exactly as written; of several
     with this name the last, as other parsers do. None when it has none. Raises ValueError when the
     text is no JSON object."""
-    decoder, found = json.JSONDecoder(), None
+    # Walked by hand: reading and writing it again would change spaces and numbers, and the hash.
+    decoder = json.JSONDecoder()
+    value = None
     position = _skip_past(text, 0, "{")
     while text[position : position + 1] != "}":
         key, position = decoder.raw_decode(text, position)
         start = _skip_past(text, position, ":")
         _, end = decoder.raw_decode(text, start)
         if key == name:
-            found = text[start:end]
+            value = text[start:end]
 
         position = _skip_space(text, end)
         if text[position : position + 1] == ",":
@@ -355,7 +376,7 @@ def raw_member(text: str, name: str) -> str | None:
         elif text[position : position + 1] != "}":
             raise ValueError("the object has no end")
 
-    return found
+    return value
 
 
 def _skip_space(text: str, position: int) -> int:

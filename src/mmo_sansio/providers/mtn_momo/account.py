@@ -59,7 +59,9 @@ _REFUSED_CHARACTERS = re.compile(r"""[&'<>"\x00-\x1f\x7f]""")
 
 _TARGET_ENVIRONMENT = re.compile(r"[a-z]{1,40}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
+# A shorter text passes for Base64 too easily.
 _BASE64_CHARACTERS_MIN: Final = 8
+# A key goes into a header: visible ASCII, so that no line break can begin another one.
 _HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 
 
@@ -122,6 +124,8 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
     reader = Options(options)
     market = reader.text("market")
     base_url = reader.optional_text("base_url") and reader.url("base_url")
+
+    # 1. The market tells the host, and has to be one that is known.
     if base_url is None:
         if market not in MARKETS:
             raise OptionError(
@@ -129,20 +133,28 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
                 f"is none of {', '.join(MARKETS)}.",
                 "Choose one of them, or set base_url, too.",
             )
-        base_url = SANDBOX_URL if market == SANDBOX_MARKET else PRODUCTION_URL
+        base_url = PRODUCTION_URL
+        if market == SANDBOX_MARKET:
+            base_url = SANDBOX_URL
+
+    # 2. A host that is named may have a market that this list does not have yet.
     elif _TARGET_ENVIRONMENT.fullmatch(market) is None:
         raise OptionError("market", "is no target environment.", 'Write market = "mtnuganda", say.')
 
-    callbacks = reader.boolean("callbacks", True)
+    callback_url: str | None = None
+    if reader.boolean("callbacks", True):
+        callback_url = hooks_url
+
     account = MtnAccount(
         market,
         base_url,
         _read_product(reader, "collection"),
         _read_product(reader, "disbursement"),
-        hooks_url if callbacks else None,
+        callback_url,
         _read_payer_message(reader),
     )
     reader.check_unknown()
+    # Without a product it could neither collect nor pay, and would be checked by nothing.
     if not account.products:
         raise OptionError(
             "collection_subscription_key",
@@ -157,9 +169,11 @@ def _read_product(options: Options, name: str) -> MtnProduct | None:
     """Return the product if any of its keys is set; then all of them must be set."""
     keys = [f"{name}_{part}" for part in ("subscription_key", "api_user", "api_key")]
     values = [options.optional_text(key) for key in keys]
+    # The account does without this product: pay-ins only, or pay-outs only.
     if values == [None, None, None]:
         return None
 
+    # One key that is forgotten is told at the start, not at the first payment.
     for key, value in zip(keys, values, strict=True):
         if value is None:
             raise OptionError(key, "is missing.", f"{name} needs {', '.join(keys)}.")
@@ -193,6 +207,7 @@ def _read_payer_message(options: Options) -> str:
             "payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it."
         )
 
+    # At the start as well: MTN would refuse every payment for it.
     if found := _REFUSED_CHARACTERS.search(message):
         raise OptionError(
             "payer_message",

@@ -149,15 +149,12 @@ class MtnMomoProvider:
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
         """The operations: pay-ins with Collection, pay-outs with Disbursement."""
+        operations: dict[OperationKey, ProviderOperation] = {}
         if self.account.collection:
-            payins = PAYINS
-        else:
-            payins = {}
+            operations.update(PAYINS)
         if self.account.disbursement:
-            payouts = PAYOUTS
-        else:
-            payouts = {}
-        return {**payins, **payouts}
+            operations.update(PAYOUTS)
+        return operations
 
     def scope_of(self, request: HttpRequest) -> str | None:
         """Return the product, because the token of one is not valid for the other."""
@@ -189,6 +186,7 @@ class MtnMomoProvider:
                 "The answer to the token request can't be read.", status=answer.status
             ) from None
 
+        # It becomes a header, so that nothing in it may end one.
         if not (value and value.isascii() and value.isprintable() and " " not in value):
             raise SignInFailed(
                 "The answer to the token request holds no token.", status=answer.status
@@ -202,10 +200,12 @@ class MtnMomoProvider:
 
     def submit(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         """Request a payment by the payer, or a transfer to the payee."""
-        about, product = PaymentReports(transaction, self.name), self._product(transaction)
+        about = PaymentReports(transaction, self.name)
+        product = self._product(transaction)
         if product is None or operation_key(transaction) not in self.operations:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
 
+        # The id is the same for each repetition, and MTN takes it once.
         headers = (
             (b"x-reference-id", reference_id(transaction.reference).encode()),
             *self.account.headers(product),
@@ -222,7 +222,10 @@ class MtnMomoProvider:
 
     def poll(self, transaction: Transaction, *, now: Moment | Instant) -> Conversation:
         now = Moment.at(now)
-        about, product = PaymentReports(transaction, self.name), self._product(transaction)
+        about = PaymentReports(transaction, self.name)
+        product = self._product(transaction)
+
+        # Unknown, not failed: the keys may come back, and the payment may have been paid.
         if product is None:
             return about.unreachable("The account has no keys for this any more.")
 
@@ -232,17 +235,18 @@ class MtnMomoProvider:
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
 
-        if (
-            answer.status == 404
-            and (reason := wire.parse_error_body(answer.body)).code in codes.NOT_FOUND_CODES
-        ):
-            return self._read_not_found(about, reason, now=now.time)
+        # A 404 without MTN's own code is a proxy's, and proves nothing.
+        if answer.status == 404:
+            reason = wire.parse_error_body(answer.body)
+            if reason.code in codes.NOT_FOUND_CODES:
+                return self._read_not_found(about, reason, now=now.time)
 
         return self._read_poll_response(about, answer)
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
         """The refunds of payments that Collection took, which Disbursement pays."""
+        # A refund is paid from Disbursement's account, and names a request of Collection.
         has_both = self.account.collection is not None and self.account.disbursement is not None
         if has_both:
             return dict.fromkeys(PAYINS, refunds.REFUND)
@@ -281,7 +285,11 @@ class MtnMomoProvider:
         """Ask with each product about a payment that does not exist, and for the balance."""
         questions = []
         for product in self.account.products.values():
-            path = "requesttopay" if product is self.account.collection else "transfer"
+            path = "transfer"
+            if product is self.account.collection:
+                path = "requesttopay"
+
+            # "Not found" is what is hoped for: all else was accepted then.
             for target, asks_balance in ((f"{path}/{IMPOSSIBLE_ID}", False), (BALANCE_PATH, True)):
                 request = self._question(product, target)
                 judge = partial(account_finding, self.name, product.name, asks_balance=asks_balance)
@@ -296,6 +304,7 @@ class MtnMomoProvider:
             with suppress(ExchangeFailed, ValueError):
                 document = wire.parse_json((yield self._question(product, BALANCE_PATH)).body)
                 amount = parse_balance(document.get("availableBalance"), document.get("currency"))
+                # Collected money is no float: pay-outs are paid from Disbursement's account.
                 is_float = product is self.account.disbursement
                 balances.append(AccountBalance(self.name, product.name, amount, now.time, is_float))
         return BalanceReport(tuple(balances))
@@ -310,11 +319,13 @@ class MtnMomoProvider:
         if part is None:
             return None
 
+        # What every submission would meet says nothing of this one.
         code = wire.parse_error_body(response.body).code
         if codes.refuses_account(response.status, code):
             words = _REFUSALS.get(response.status, _WRONG_SETUP)
             return part.refused(self.name, f"HTTP {response.status}", words)
 
+        # 409 as well: MTN has it from an earlier one, and has let us in.
         if response.status in (202, 409):
             return part.works(self.name)
 
@@ -329,41 +340,46 @@ class MtnMomoProvider:
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response; the operator reads only its status, and may send a callback without
         a 200 again."""
-        return HttpResponse(200 if accepted else 503)
+        if accepted:
+            return HttpResponse(200)
+        return HttpResponse(503)
 
     def _read_submission_response(
         self, about: PaymentReports, response: HttpResponse
     ) -> ProviderReport:
-        reason, is_resubmission = (
-            wire.parse_error_body(response.body),
-            about.transaction.progress.is_resubmission,
-        )
+        reason = wire.parse_error_body(response.body)
+        is_resubmission = about.transaction.progress.is_resubmission
         match response.status:
+            # 1. MTN has it, by this request or an earlier one.
             case 202 | 409:
                 return self._accepted(about)
             case _ if reason.code == codes.ALREADY_EXISTS:
                 return self._accepted(about)
+            # 2. Nothing was taken: too many requests, or keys that no payment would pass with.
             case status if status == 429 or codes.refuses_account(status, reason.code):
                 return about.never_received()
+            # 3. A timeout at a proxy, which may have passed it on (S6).
             case 408:
                 return about.unreachable("A submission was answered 408.")
+            # 4. It may be due to the earlier submission, if that has arrived after all.
             case status if (
                 400 <= status < 500 and is_resubmission and reason.code not in codes.REASONS
             ):
-                # It may be due to the earlier submission, if that has arrived after all.
                 return about.unreachable(f"A resubmission was answered {status}.")
+            # 5. Refused.
             case status if 400 <= status < 500:
                 return self._rejected(about, reason, f"HTTP {status}")
+            # 6. Some 500s are permanent faults of a request: the code decides (documented).
             case status if (
                 500 <= status < 600
                 and reason.code in codes.REASONS.keys() - codes.INCONCLUSIVE_REASONS
             ):
                 return self._rejected(about, reason, f"HTTP {status}")
+            # 7. Nothing is known.
             case status:
+                suffix = ""
                 if reason.code in codes.INCONCLUSIVE_REASONS:
                     suffix = f" with {reason.code}"
-                else:
-                    suffix = ""
                 return about.unreachable(f"A submission was answered {status}{suffix}.")
 
     def _read_not_found(
@@ -375,12 +391,17 @@ class MtnMomoProvider:
         What the operator had accepted is never sent again. It fails once nothing but
         RESOURCE_NOT_FOUND was heard of it for NOT_FOUND_FAILS_AFTER."""
         progress = about.transaction.progress
+        # 1. Too early: what MTN has just taken may not be found yet.
         if progress.submitted_at is None or now - progress.submitted_at < NOT_FOUND_IS_FINAL_AFTER:
             return about.unreachable("It is not found, and may be too new for that.")
+
+        # 2. Never accepted: it is sent again under the same id.
         if progress.stage is not Stage.AWAITING_RESULT:
             return about.never_received()
 
-        is_named, since = reason.code == codes.RESOURCE_NOT_FOUND, progress.denied_since
+        # 3. Accepted, and denied since.
+        is_named = reason.code == codes.RESOURCE_NOT_FOUND
+        since = progress.denied_since
         if is_named and since is not None and now - since >= NOT_FOUND_FAILS_AFTER:
             return about.failed(ErrorCode.PROVIDER_TIMEOUT, reason.code, reason.message)
 
@@ -400,6 +421,7 @@ class MtnMomoProvider:
         try:
             return self._parse_payment(about, document)
         except ValueError as error:
+            # Whatever else can't be used: what is called paid is never told as failed.
             if not wire.calls_paid(document):
                 return about.unreachable(f"An answer can't be read: {error}.")
             reason = f"An answer calls it paid, but {error}."
@@ -411,6 +433,7 @@ class MtnMomoProvider:
 
     def _parse_payment(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
         """Return the report from a payment. Raises ValueError for an invalid one."""
+        # By our own reference: an answer about another payment proves nothing about this one.
         if wire.text_member(document, "externalId") not in (None, about.transaction.reference):
             raise ValueError("it is about another payment")
 
@@ -422,6 +445,7 @@ class MtnMomoProvider:
                 )
             case "FAILED":
                 reason = wire.parse_reason(document)
+                # FAILED with `ONGOING`, say: it goes on (assumed, from enumerations in clients).
                 if reason.code in codes.PENDING_REASONS:
                     return self._accepted(about)
                 code = codes.to_error_code(
@@ -438,10 +462,9 @@ class MtnMomoProvider:
     ) -> ProviderFailed:
         """Return the report from a rejection. It is a fault of ours unless the reason says
         otherwise."""
+        code = ErrorCode.MERCHANT_MISCONFIGURED
         if reason.code in codes.REASONS:
             code = codes.to_error_code(reason.code, reason.message, about.transaction.order.type)
-        else:
-            code = ErrorCode.MERCHANT_MISCONFIGURED
         return about.failed(code, reason.code or status, reason.message)
 
     def _product(self, transaction: Transaction) -> MtnProduct | None:
@@ -451,8 +474,9 @@ class MtnMomoProvider:
         return self.account.disbursement
 
     def _target(self, transaction: Transaction) -> bytes:
-        is_payin = transaction.order.type is Type.PAYIN
-        path = "collection/v1_0/requesttopay" if is_payin else "disbursement/v1_0/transfer"
+        path = "disbursement/v1_0/transfer"
+        if transaction.order.type is Type.PAYIN:
+            path = "collection/v1_0/requesttopay"
         return f"{self.account.base_url}/{path}".encode()
 
     def _question(self, product: MtnProduct, path: str) -> HttpRequest:
@@ -461,6 +485,7 @@ class MtnMomoProvider:
 
     def _submission_body(self, transaction: Transaction) -> bytes:
         order = transaction.order
+        # International, without the plus sign (documented).
         party = {"partyIdType": "MSISDN", "partyId": order.party.msisdn.removeprefix("+")}
         return to_json(
             {
@@ -474,6 +499,7 @@ class MtnMomoProvider:
         )
 
 
+# Keeps these ids apart from anything else that is made of a gatewayReference.
 _NAMESPACE = b"mmo-gateway/mtn_momo/"
 
 
@@ -484,6 +510,7 @@ def reference_id(gateway_reference: str) -> str:
     The operator accepts version 4 only (RFC 9562 section 5.4), which leaves 122 bits that should be
     random; here they are those of a SHA-256."""
     octets = bytearray(hashlib.sha256(_NAMESPACE + gateway_reference.encode()).digest()[:16])
+    # Version and variant take six of the 128 bits.
     octets[6] = octets[6] & 0x0F | 0x40
     octets[8] = octets[8] & 0x3F | 0x80
     digits = octets.hex()
@@ -502,19 +529,22 @@ def parse_notification(
     content = stored_text(request.body)
     try:
         document = wire.parse_json(request.body)
-        told = wire.text_member(document, "externalId")
-        named = {told, _reference_in_path(request.target)} - {None}
+        external_id = wire.text_member(document, "externalId")
+        references = {external_id, _reference_in_path(request.target)} - {None}
     except ValueError:
         return UnmatchedNotified(provider, content)
 
+    # The body, the address, or both: two that differ name nothing.
     reference = None
-    if len(named) == 1:
-        reference = named.pop()
+    if len(references) == 1:
+        reference = references.pop()
 
-    found = _REFERENCE.fullmatch(reference or "")
-    if reference is None or found is None:
+    match = _REFERENCE.fullmatch(reference or "")
+    if reference is None or match is None:
         return UnmatchedNotified(provider, content)
-    if reference != found["payment"]:
+
+    # With a number at its end it is the reversal of a payment.
+    if reference != match["payment"]:
         return ReversalHinted(reference, provider)
 
     says_paid = document.get("status") == codes.SUCCESSFUL
@@ -541,18 +571,22 @@ def payee_report(provider: str, response: HttpResponse) -> PayeeReport:
     except ValueError:
         return PayeeUnanswered(provider, "An answer can't be read.")
 
-    parts = [document.get("given_name"), document.get("family_name")]
-    return payee_named(provider, *(parts if any(parts) else [document.get("name")]))
+    names = [document.get("given_name"), document.get("family_name")]
+    if not any(names):
+        names = [document.get("name")]
+    return payee_named(provider, *names)
 
 
 _REFUSALS: Final[Mapping[int, str]] = MappingProxyType(
     {
-        401: "MTN refuses the subscription key or the token of this product. Whoever manages the "
-        "account in MTN's"
-        " portal compares both keys with the settings.",
-        403: "MTN or its firewall refuses this gateway's address. Ask MTN to put the address from "
-        "which this gateway"
-        " sends on its list.",
+        401: (
+            "MTN refuses the subscription key or the token of this product. Whoever manages the "
+            "account in MTN's portal compares both keys with the settings."
+        ),
+        403: (
+            "MTN or its firewall refuses this gateway's address. Ask MTN to put the address from "
+            "which this gateway sends on its list."
+        ),
     }
 )
 
@@ -568,11 +602,11 @@ def account_finding(
     accepted. Not every market offers the balance, so its answer counts only where it is a
     refusal."""
     code = wire.parse_error_body(response.body).code or ""
+    shown = f"HTTP {response.status}"
     if code.replace("_", "").isalnum() and code.isascii():
         shown = code
-    else:
-        shown = f"HTTP {response.status}"
 
+    # 1. Refused, by the status or by a code that every payment would meet.
     words = _REFUSALS.get(response.status)
     if (
         words is None
@@ -585,6 +619,7 @@ def account_finding(
     if asks_balance:
         return None
 
+    # 2. It works: the question was answered, if only by "not found".
     if response.status == 200 or code in codes.NOT_FOUND_CODES:
         return AccountFinding(
             provider, part, AccountState.WORKS, shown, "MTN answers questions about this product."

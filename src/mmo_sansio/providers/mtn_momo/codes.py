@@ -31,22 +31,29 @@ _DECLINED = ErrorCode.TRANSACTION_DECLINED
 # The meaning of the operator's codes; any other is `transaction_declined`.
 REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
     {
+        # Documented, unless a line says otherwise: MTN's page on error codes, and the class
+        # ErrorReason of its API. Whose wallet it is depends on the direction.
         "NOT_ENOUGH_FUNDS": MtnErrorMapping(
             ErrorCode.USER_INSUFFICIENT_FUNDS, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
         ),
+        # Reported from live markets, by other people's programs.
         "LOW_BALANCE_OR_PAYEE_LIMIT_REACHED_OR_NOT_ALLOWED": MtnErrorMapping(
             ErrorCode.USER_INSUFFICIENT_FUNDS, _DECLINED
         ),
+        # "Mostly insufficient funds", MTN's page says, and much else.
         "INTERNAL_PROCESSING_ERROR": _same_both_ways(_DECLINED),
         "APPROVAL_REJECTED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
+        # Reported by clients; no list of MTN's has it.
         "REJECTED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
         "TRANSACTION_CANCELED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
         "PAYMENT_NOT_APPROVED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
+        # Not approved within five minutes.
         "COULD_NOT_PERFORM_TRANSACTION": MtnErrorMapping(ErrorCode.USER_TIMEOUT, _DECLINED),
         "EXPIRED": MtnErrorMapping(ErrorCode.USER_TIMEOUT, ErrorCode.PROVIDER_TIMEOUT),
         "PAYER_NOT_FOUND": MtnErrorMapping(
             ErrorCode.USER_NOT_FOUND, ErrorCode.MERCHANT_MISCONFIGURED
         ),
+        # Of a pay-in: our own account is blocked.
         "PAYEE_NOT_FOUND": MtnErrorMapping(
             ErrorCode.MERCHANT_MISCONFIGURED, ErrorCode.USER_NOT_FOUND
         ),
@@ -65,6 +72,7 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
         "INVALID_CURRENCY": _MISCONFIGURED,
         "INVALID_CALLBACK_URL_HOST": _MISCONFIGURED,
         "VALIDATION_ERROR": _MISCONFIGURED,
+        # Only as the reason of a payment that has FAILED: in a 5xx it proves nothing.
         "SERVICE_UNAVAILABLE": _same_both_ways(ErrorCode.PROVIDER_UNAVAILABLE),
     }
 )
@@ -103,10 +111,12 @@ def refuses_account(status: int, code: str | None) -> bool:
     """Tell whether the answer to a submission refuses the account's keys or its set-up, so that it
     says nothing of the payment: a 403 without a known code comes from the list of addresses, or
     from a firewall in front of MTN."""
+    # Keys; an address that MTN or its firewall does not know; a set-up that every payment has.
     is_turned_away = status == 403 and code not in REASONS
     return status == 401 or is_turned_away or code in ACCOUNT_REFUSALS
 
 
+# "Unsupported decimals" is documented; how a message names an amount is assumed.
 _AMOUNT_WORDS = ("amount", "decimal")
 
 
@@ -117,6 +127,7 @@ def to_error_code(reason: str | None, message: str | None, type: Type) -> ErrorC
     ):
         return ErrorCode.AMOUNT_OUT_OF_RANGE
 
+    # What no list has says only that it has failed.
     meaning = REASONS.get(reason or "")
     if meaning is None:
         return _DECLINED

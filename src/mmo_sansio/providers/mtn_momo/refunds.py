@@ -40,9 +40,10 @@ REFUND: Final = ReversalOperation(
 REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "TRANSACTION_NOT_FOUND": "MTN knows no such payment that was paid.",
-        "NOT_ALLOWED": "MTN does not allow it: the product may lack refunds, or the payment be "
-        "refunded "
-        "or too old.",
+        "NOT_ALLOWED": (
+            "MTN does not allow it: the product may lack refunds, or the payment be refunded "
+            "or too old."
+        ),
     }
 )
 
@@ -52,7 +53,8 @@ def submit(
 ) -> ReversalConversation:
     """Ask for the refund under its own X-Reference-Id; `refunded_id` is that of the request to
     pay."""
-    reversal, known_as = about.reversal, about.reversal.id
+    reversal = about.reversal
+    known_as = about.reversal.id
     product = account.disbursement
     if product is None:
         return about.failed(
@@ -96,8 +98,10 @@ def poll(
     except ExchangeFailed as failure:
         return about.unreachable(failure.reason)
 
+    # Only MTN's own code counts: any other 404 may be a proxy's.
     if answer.status == 404 and wire.parse_error_body(answer.body).code == codes.RESOURCE_NOT_FOUND:
         sent_at = about.reversal.sent_at
+        # What MTN has once accepted is never sent again.
         is_final = sent_at is not None and REFUND.is_not_found_final(sent_at, now=now)
         if is_final and not about.reversal.is_accepted:
             return about.never_received()
@@ -114,12 +118,16 @@ def poll(
 
 
 def _read_submission_response(about: ReversalReports, response: HttpResponse) -> ReversalReport:
-    reason, status = wire.parse_error_body(response.body), response.status
+    reason = wire.parse_error_body(response.body)
+    status = response.status
+
+    # 1. MTN has it. 2. Nothing was taken, and the same refund may be sent again.
     if status in (202, 409) or reason.code == codes.ALREADY_EXISTS:
         return about.accepted()
     if status == 429 or codes.refuses_account(status, reason.code):
         return about.never_received()
 
+    # 3. Refused: by a code that is final, or by any 4xx but a timeout.
     is_told = reason.code in {*codes.REASONS, *REFUSALS} - codes.INCONCLUSIVE_REASONS
     if (status >= 500 and is_told) or (400 <= status < 500 and status != 408):
         return _refused(about, reason, f"HTTP {status}")
@@ -135,10 +143,8 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
     if wire.text_member(document, "externalId") not in (None, about.reversal.id):
         raise ValueError("it is about another payment")
 
-    receipt, status = (
-        wire.text_member(document, "financialTransactionId"),
-        wire.text_member(document, "status"),
-    )
+    receipt = wire.text_member(document, "financialTransactionId")
+    status = wire.text_member(document, "status")
     if status == "SUCCESSFUL":
         return about.succeeded(receipt, wire.parse_amount(document, about.reversal.amount.currency))
     if status in codes.PENDING_STATUSES:
@@ -146,6 +152,7 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
     if status != "FAILED":
         raise ValueError("its status is none that is known")
 
+    # FAILED with `ONGOING`, say: it goes on (assumed, as of payments).
     reason = wire.parse_reason(document)
     if reason.code in codes.PENDING_REASONS:
         return about.accepted()
@@ -156,6 +163,7 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
 def _refused(
     about: ReversalReports, reason: wire.MtnReason, shown: str, receipt: str | None = None
 ) -> ReversalReport:
+    # The refund is paid from our account, as a pay-out is: it is our funds that lack.
     code = codes.to_error_code(reason.code, reason.message, Type.PAYOUT)
     words = REFUSALS.get(reason.code or "", EXPLANATIONS[code].meaning)
     return about.failed(

@@ -10,6 +10,7 @@ from attrs import frozen
 from mmo_sansio.providers.common import wire
 from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
 
+# To which the operator's codes and texts are cut before anybody stores them.
 CODE_CHARACTERS_MAX = 100
 MESSAGE_CHARACTERS_MAX = 500
 
@@ -41,6 +42,7 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
 
 def calls_paid(document: Mapping[str, Any]) -> bool:
     """Tell whether a payment's status calls it paid, in whichever spelling."""
+    # No known status, perhaps: enough for doubt, and never for "paid".
     return str(document.get("status")).strip().upper().startswith("SUCCESS")
 
 
@@ -73,6 +75,7 @@ def parse_amount(document: Mapping[str, Any], default_currency: str) -> Money | 
 def parse_reason(document: Mapping[str, Any]) -> MtnReason:
     """Return the `reason` of a payment: absent, a code, or an object with `code` and `message`.
     Raises ValueError for another type."""
+    # Both forms were seen: text in clients, an object in MTN's samples.
     value = document.get("reason")
     if isinstance(value, dict):
         return parse_error(value)
