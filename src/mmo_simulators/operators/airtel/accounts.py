@@ -20,10 +20,15 @@ DISBURSEMENT: Final = "disbursement"
 CODE_PREFIXES: Final[Mapping[str, str]] = {COLLECTION: "DP008000010", DISBURSEMENT: "DP009000010"}
 
 # How codes end, with the same meaning in both products.
-AMBIGUOUS, SUCCESS, IN_PROCESS, LACKS_FUNDS, EXPIRED = "00", "01", "06", "07", "29"
+AMBIGUOUS: Final = "00"
+SUCCESS: Final = "01"
+IN_PROCESS: Final = "06"
+LACKS_FUNDS: Final = "07"
+EXPIRED: Final = "29"
 
 # How codes of collections end.
-REFUSED, NOT_FOUND = "08", "25"
+REFUSED: Final = "08"
+NOT_FOUND: Final = "25"
 
 
 # The short family of codes of collections, by how the other family's codes end; its `013` stands
@@ -82,6 +87,7 @@ class SimulatedAirtelPayment:
     is_refunded: bool = False
     callback_count: int = 0
 
+    # Whatever the family, the enquiry tells the end by this word; the code is a detail of it.
     @property
     def status(self) -> str:
         if self.result is None:
@@ -116,20 +122,24 @@ class SimulatedAirtelWallets:
         if not isinstance(number, str) or not number:
             raise ValueError("account must be a national number, collection or disbursement")
 
+        # What a document leaves out stays as it was.
         known = self._wallets.get(number, SimulatedAirtelWallet(number))
         pin = _optional_text(members, "pin", known.pin)
+        typed_by_default = known.entered_pin
+        if "pin" in document:
+            typed_by_default = pin
+
         wallet = SimulatedAirtelWallet(
             number,
             balance_minor=self._parse_minor(members, "balance", known.balance_minor) or 0,
             pin=pin or "",
-            entered_pin=_optional_text(
-                members, "types", pin if "pin" in document else known.entered_pin
-            ),
+            entered_pin=_optional_text(members, "types", typed_by_default),
             balance_max_minor=self._parse_minor(members, "limit", known.balance_max_minor),
             is_barred=bool(members.pop("barred", known.is_barred)),
             first_name=_optional_text(members, "first_name", known.first_name) or "",
             last_name=_optional_text(members, "last_name", known.last_name) or "",
         )
+        # Last: what nobody has read is unknown, and nothing has been changed yet.
         if members.pop("currency", self.currency) != self.currency or members:
             raise ValueError(f"unknown members or another currency than {self.currency}")
 
@@ -154,10 +164,14 @@ class SimulatedAirtelWallets:
         payment.result = ending
         payment.message = payment.scripted_message or "set by the simulator"
         if payment.is_paid:
-            customer, merchant = self._wallets[payment.number], self._wallets[payment.kind]
+            customer = self._wallets[payment.number]
+            merchant = self._wallets[payment.kind]
             minor = payment.amount.minor
-            customer.balance_minor += -minor if payment.kind == COLLECTION else minor
-            merchant.balance_minor += minor if payment.kind == COLLECTION else -minor
+            if payment.kind != COLLECTION:
+                minor = -minor
+
+            customer.balance_minor -= minor
+            merchant.balance_minor += minor
 
     def refund(self, payment: SimulatedAirtelPayment) -> str:
         """Give a collection back to its payer, whole and once, and return how the code of the
@@ -185,7 +199,10 @@ class SimulatedAirtelWallets:
         ]
 
     def _code_suffix(self, payment: SimulatedAirtelPayment) -> str:
-        wallet, minor = self._wallets[payment.number], payment.amount.minor
+        wallet = self._wallets[payment.number]
+        minor = payment.amount.minor
+
+        # The payer acts first: a wrong PIN is told before a lack of money.
         if payment.kind == COLLECTION:
             if wallet.entered_pin is None:
                 return "05"
@@ -196,6 +213,7 @@ class SimulatedAirtelWallets:
 
             return LACKS_FUNDS
 
+        # Of a pay-out nobody is asked: the wallet takes it or not, and ours pays or not.
         if wallet.is_barred:
             return "09"
 

@@ -72,7 +72,7 @@ from mmo_simulators.operators.airtel.responses import (
 # The length of the operator's key.
 KEY_BITS: Final = 2048
 
-# How long a person takes to answer a prompt.
+# How long a person takes to answer a prompt: `in process` is seen before the result.
 PROMPT_ANSWER_DELAY = Span(2 * SECOND)
 
 PaymentQueue: TypeAlias = DueQueue[SimulatedAirtelPayment]
@@ -101,13 +101,14 @@ class AirtelSimulator:
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API; never raises for a bad one."""
+        # What has fallen due counts for this request, as no clock runs here.
         self._complete_due(now)
         path = path_and_query(request)[0].rstrip("/")
-        found = match_route(ROUTES, request.method, path)
-        if found is None:
+        match = match_route(ROUTES, request.method, path)
+        if match is None:
             return AirtelRequestRejected("ROUTER005", "No such resource", 404).response
 
-        route, segments = found
+        route, segments = match
         call = SimulatedCall(
             request, path, segments, self.faults.take_matching(route.operation), now
         )
@@ -116,14 +117,23 @@ class AirtelSimulator:
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now; each is returned once."""
         self._complete_due(now)
-        url, key = self.market.callback_url, self.market.callback_key
         payments = [payment for _, payment in self._pending_callbacks.take_due(now=now)]
+
+        # Taken all the same: an address that is set later gets nothing of before.
+        url = self.market.callback_url
         if url is None:
             return ()
+
+        requests = []
         for payment in payments:
             payment.callback_count += 1
-        names_code = self.market.names_codes
-        return [build_callback(payment, url, key, names_code=names_code) for payment in payments]
+            requests.append(
+                build_callback(
+                    payment, url, self.market.callback_key, names_code=self.market.names_codes
+                )
+            )
+
+        return requests
 
     def next_due_at(self) -> Instant | None:
         """Return when the next result or callback is due."""
@@ -146,35 +156,29 @@ class AirtelSimulator:
             self.wallets.open(wallet)
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return all wallets and payments."""
-        return {
-            "accounts": self.wallets.balances(),
-            "payments": [
-                payment_row(
-                    payment.kind,
-                    payment.id,
-                    payment.receipt,
-                    payment.number,
-                    payment.amount,
-                    "success" if payment.is_paid else payment.result,
-                    payment.callback_count,
-                )
-                for payment in self._payments.values()
-            ]
-            + [
-                payment_row(
-                    "refund",
-                    payment.id,
-                    payment.receipt,
-                    payment.number,
-                    payment.amount,
-                    "success",
-                    0,
-                )
-                for payment in self._payments.values()
-                if payment.is_refunded
-            ],
-        }
+        """Return all wallets and payments; a refund is a row of its own."""
+        rows = [self._row(payment) for payment in self._payments.values()]
+        for payment in self._payments.values():
+            if payment.is_refunded:
+                refund = {**self._row(payment), "kind": "refund", "result": "success", "told": 0}
+                rows.append(refund)
+
+        return {"accounts": self.wallets.balances(), "payments": rows}
+
+    def _row(self, payment: SimulatedAirtelPayment) -> dict[str, Any]:
+        result = payment.result
+        if payment.is_paid:
+            result = "success"
+
+        return payment_row(
+            payment.kind,
+            payment.id,
+            payment.receipt,
+            payment.number,
+            payment.amount,
+            result,
+            payment.callback_count,
+        )
 
     def _apply_portal_settings(self, wallet: dict[str, Any]) -> None:
         texts = _take(wallet, "callback_url", "callback_key")
@@ -190,6 +194,7 @@ class AirtelSimulator:
         if status and status["ambiguous_status"] not in ("TA", "TF"):
             raise ValueError("ambiguous_status must be TA or TF")
 
+        # All at once, after all are checked: a bad member changes nothing.
         self.market = evolve(self.market, **texts, **switches, **status)
 
     def _issue_token(self, call: SimulatedCall) -> HttpResponse:
@@ -201,6 +206,7 @@ class AirtelSimulator:
         }
         if document.get("grant_type") != expected["grant_type"]:
             return json_response(400, {"error": "unsupported_grant_type"})
+        # Exactly these members, in no particular order.
         if document != expected:
             return json_response(401, {"error": "invalid_client"})
 
@@ -208,6 +214,7 @@ class AirtelSimulator:
         secret = self.market.client_secret.encode()
         token = hmac.digest(secret, f"token {self._sequence}".encode(), hashlib.sha256).hex()
         self._token_expiries[token] = later(call.now, self.market.token_lifetime)
+        # As text: the documents show `"180"`.
         life = str(self.market.token_lifetime // SECOND)
         return json_response(
             200, {"access_token": token, "expires_in": life, "token_type": "bearer"}
@@ -231,6 +238,7 @@ class AirtelSimulator:
         """Check the token and the headers of all money calls. Raises AirtelRequestRejected."""
         authorization = (call.request.value(b"authorization") or b"").decode("latin-1")
         scheme, _, token = authorization.partition(" ")
+        # An unknown token ends at once: its end is this very moment.
         if scheme.lower() != "bearer" or call.now >= self._token_expiries.get(token, call.now):
             raise AirtelRequestRejected("401", "Unauthorized", 401)
         check_market_headers(call.request, self.market)
@@ -246,8 +254,12 @@ class AirtelSimulator:
             check_country_and_currency(part, self.market)
 
         payment = self._accept_payment(COLLECTION, transaction, subscriber, call)
-        span = find_fault(EndAfter, call.faults)
-        delay = PROMPT_ANSWER_DELAY if span is None else span.span
+        delay: Span | None = PROMPT_ANSWER_DELAY
+        scripted = find_fault(EndAfter, call.faults)
+        if scripted is not None:
+            delay = scripted.span
+
+        # The answer to a collection says that it was taken, whatever comes of it.
         if delay is not None:
             self._pending_results.schedule(payment, at=later(call.now, delay))
 
@@ -264,6 +276,7 @@ class AirtelSimulator:
         check_version_fields(call.path, payee, transaction)
         check_pin(document, self.market)
         payment = self._accept_payment(DISBURSEMENT, transaction, payee, call)
+        # A pay-out has its result in the answer, unless a script delays it.
         span = find_fault(EndAfter, call.faults)
         if span is None:
             self._complete(payment, at=call.now)
@@ -279,6 +292,7 @@ class AirtelSimulator:
             raise AirtelRequestRejected(
                 "ESB000045", "No transaction found with the given transaction id", 200
             )
+        # What an enquiry says may differ from the callback: Uganda's did (2025-05).
         if payment.polled_code is not None and payment.result is not None:
             payment = evolve(payment, result=payment.polled_code)
         return payment_response(payment, failures_succeed=self.market.failed_enquiries_succeed)
@@ -298,12 +312,12 @@ class AirtelSimulator:
                 CODE_PREFIXES[COLLECTION] + NOT_FOUND, "Transaction Not Found"
             )
 
-        ending, limit = find_fault(EndWith, call.faults), self.market.refundable_for
+        ending = find_fault(EndWith, call.faults)
         if ending is not None:
             return refund_response(payment, ending.code)
 
-        is_old = limit is not None and call.now - (payment.ended_at or call.now) > limit
-        if is_old:
+        limit = self.market.refundable_for
+        if limit is not None and call.now - (payment.ended_at or call.now) > limit:
             suffix = REFUSED
         else:
             suffix = self.wallets.refund(payment)
@@ -336,7 +350,10 @@ class AirtelSimulator:
         """Accept and return the payment. Raises AirtelRequestRejected."""
         id = parse_id(transaction)
         if (kind, id) in self._payments:
-            code = "ESB000041" if kind == COLLECTION else "DP00900001017"
+            # Airtel's two products refuse a repeated id with different codes.
+            code = "DP00900001017"
+            if kind == COLLECTION:
+                code = "ESB000041"
             raise AirtelRequestRejected(code, "External transaction id already exists")
 
         number = parse_national_number(party, self.market.country)
@@ -347,8 +364,9 @@ class AirtelSimulator:
 
         asked = parse_amount(transaction, kind, self.market)
         self._sequence += 1
-        end, calls = find_fault(EndWith, call.faults), find_fault(CallBack, call.faults)
+        ending = find_fault(EndWith, call.faults)
         polled = find_fault(PollWith, call.faults)
+        callback = find_fault(CallBack, call.faults)
         payment = SimulatedAirtelPayment(
             kind,
             id,
@@ -356,18 +374,27 @@ class AirtelSimulator:
             asked,
             receipt=f"MP{self._sequence:06}A{len(self._payments):05}",
             accepted_at=call.now,
-            scripted_code=end.code if end else None,
-            scripted_message=end.message if end else None,
-            polled_code=polled.code if polled else None,
-            callback_delays=calls.after if calls else (Span(0),) * (kind == COLLECTION),
             ambiguous_status=self.market.ambiguous_status,
             has_short_code=self.market.has_short_codes and kind == COLLECTION,
         )
+        if ending is not None:
+            payment.scripted_code = ending.code
+            payment.scripted_message = ending.message
+        if polled is not None:
+            payment.polled_code = polled.code
+
+        # Pay-outs are called back by a script only: no document shows that Airtel does.
+        if callback is not None:
+            payment.callback_delays = callback.after
+        elif kind == COLLECTION:
+            payment.callback_delays = (Span(0),)
+
         self._payments[kind, id] = payment
         return payment
 
     def _complete(self, payment: SimulatedAirtelPayment, *, at: Instant) -> None:
         self.wallets.complete(payment, now=at)
+        # An ambiguous payment is not called back: the documents show `TS` and `TF` only.
         if payment.status != "TA":
             for after in payment.callback_delays:
                 self._pending_callbacks.schedule(payment, at=later(at, after))

@@ -45,7 +45,9 @@ _PADDINGS: Final[Mapping[RsaPadding, AsymmetricPadding]] = {
 ANY_PADDING: Final = tuple(_PADDINGS)
 
 _SHORT_KEY_BITS = 1024
+# What has to be signed; older versions may be.
 _SIGNED_PATHS: Final = ("/merchant/v2/payments", "/standard/v3/disbursements")
+# More than our own ids have: other gateways use hyphens.
 _ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._~-]{1,64}", re.ASCII)
 _REFERENCE_CHARACTERS_MAX: Final = 64
 _NATIONAL_NUMBER_PATTERN: Final = re.compile(r"[1-9][0-9]{5,11}", re.ASCII)
@@ -95,10 +97,14 @@ def operator_response(
     data: Mapping[str, Any], code: str, message: str, *, success: bool = True, status: int = 200
 ) -> HttpResponse:
     """Return a response in the operator's form."""
+    result_code = "ESB000011"
+    if success:
+        result_code = "ESB000010"
+
     status_document = {
         "code": str(status),
         "message": message,
-        "result_code": "ESB000010" if success else "ESB000011",
+        "result_code": result_code,
         "response_code": code,
         "success": success,
     }
@@ -112,6 +118,7 @@ def parse_document(request: HttpRequest) -> Mapping[str, Any]:
         raise AirtelRequestRejected("ROUTER003", "Content-Type must be application/json", 415)
 
     try:
+        # Amounts stay as they were written: a float would hide a wrong digit.
         document = json.loads(request.body, parse_float=parse_number, parse_int=parse_number)
     except (ValueError, RecursionError):
         raise AirtelRequestRejected("ROUTER003", "The body is no JSON") from None
@@ -158,10 +165,11 @@ def parse_national_number(party: Mapping[str, Any], country: str) -> str:
     """Return the number in `msisdn`, text or number, without country code, and without a leading
     zero but in Congo, whose numbers have it. Raises AirtelRequestRejected."""
     number = str(party.get("msisdn", ""))
+
+    # Congo's national numbers begin with a zero; nobody else's do.
+    plain = number
     if country == "CG":
         plain = number.removeprefix("0")
-    else:
-        plain = number
 
     is_number = _NATIONAL_NUMBER_PATTERN.fullmatch(plain) is not None
     if not is_number or not is_msisdn_of(country, DIALLING_CODES.get(country, "") + number):
@@ -181,7 +189,9 @@ def parse_amount(transaction: Mapping[str, Any], kind: str, market: SimulatedAir
         raise AirtelRequestRejected("ROUTER003", "transaction.amount must be a plain number")
 
     try:
-        amount = to_money(parse_number(value) if isinstance(value, str) else value, market.currency)
+        if isinstance(value, str):
+            value = parse_number(value)
+        amount = to_money(value, market.currency)
     except AmountError:
         amount = Money(0, market.currency)
 
@@ -197,7 +207,9 @@ def check_market_headers(request: HttpRequest, market: SimulatedAirtelMarket) ->
         raise AirtelRequestRejected("ROUTER006", "Invalid country in X-Country")
     currency = request.value(b"x-currency")
     if currency != market.currency.encode():
-        code = "ROUTER119" if currency is None else "ROUTER112"
+        code = "ROUTER112"
+        if currency is None:
+            code = "ROUTER119"
         raise AirtelRequestRejected(code, "Invalid currency in X-Currency")
 
 
@@ -226,6 +238,7 @@ def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> Non
     if not isinstance(encrypted, str):
         raise AirtelRequestRejected("ROUTER114", "The PIN is missing")
 
+    # Each padding is tried: the wrong one gives nothing, or text that is no PIN.
     decrypted = (
         _rsa_decrypt(encrypted.encode(), market, padding) for padding in market.pin_paddings
     )
@@ -241,9 +254,12 @@ def check_signature(
 ) -> None:
     """Check that the signature is of exactly this body; older versions may leave it out. Raises
     AirtelRequestRejected with the code."""
-    signature, key = request.value(b"x-signature"), request.value(b"x-key")
+    signature = request.value(b"x-signature")
+    key = request.value(b"x-key")
     if signature is None and key is None and path not in _SIGNED_PATHS:
         return
+
+    # Of the body as it came, byte for byte.
     opened = _rsa_decrypt(key or b"", market, market.key_padding)
     if opened is None or _decrypt_signature(signature or b"", opened) != request.body:
         raise AirtelRequestRejected(code, "x-signature and payload do not match")
@@ -252,11 +268,12 @@ def check_signature(
 def _rsa_decrypt(
     encrypted: bytes, market: SimulatedAirtelMarket, padding: RsaPadding
 ) -> bytes | None:
-    is_short = market.private_key.key_size <= _SHORT_KEY_BITS
-    used = RsaPadding.PKCS1V15 if is_short else padding
+    if market.private_key.key_size <= _SHORT_KEY_BITS:
+        padding = RsaPadding.PKCS1V15
+
     try:
         return market.private_key.decrypt(
-            base64.b64decode(encrypted, validate=True), _PADDINGS[used]
+            base64.b64decode(encrypted, validate=True), _PADDINGS[padding]
         )
     except ValueError:
         return None

@@ -26,8 +26,10 @@ def payment_response(
     """Return the response to an enquiry or a pay-out; of a payment that has failed, with `success:
     true` where `failures_succeed`."""
     transaction = {"id": payment.id, "message": payment.message, "status": payment.status}
+    # Only a success names Airtel's own id (documented, enquiry).
     if payment.is_paid:
         transaction["airtel_money_id"] = payment.receipt
+
     code = payment.result or CODE_PREFIXES[payment.kind] + IN_PROCESS
     is_well = payment.status in ("TS", "TIP") or (failures_succeed and payment.status == "TF")
     return operator_response({"transaction": transaction}, code, payment.message, success=is_well)
@@ -35,26 +37,31 @@ def payment_response(
 
 def refund_response(payment: SimulatedAirtelPayment, code: str) -> HttpResponse:
     """Return the response to a refund, whose result has the code of a collection."""
+    status = "FAILED"
+    message = "The refund was refused"
     success = code == CODE_PREFIXES[COLLECTION] + SUCCESS
-    data = {
-        "transaction": {
-            "airtel_money_id": payment.receipt,
-            "status": "SUCCESS" if success else "FAILED",
-        }
-    }
-    message = "SUCCESS" if success else "The refund was refused"
+    if success:
+        status = "SUCCESS"
+        message = "SUCCESS"
+
+    data = {"transaction": {"airtel_money_id": payment.receipt, "status": status}}
     return operator_response(data, code, message, success=success)
 
 
 def user_response(wallet: SimulatedAirtelWallet) -> HttpResponse:
     """Return the response to an enquiry about a user."""
+    # As a number where it is one: clients' tests show it so.
+    number: str | int = wallet.number
+    if wallet.number.isdecimal():
+        number = int(wallet.number)
+
     data = {
         "first_name": wallet.first_name,
         "last_name": wallet.last_name,
         "grade": "SUBS",
         "is_barred": wallet.is_barred,
         "is_pin_set": True,
-        "msisdn": int(wallet.number) if wallet.number.isdecimal() else wallet.number,
+        "msisdn": number,
         "reg_status": "Y",
         "registration": {"id": "", "status": "Y"},
     }
@@ -74,16 +81,21 @@ def build_callback(
     payment: SimulatedAirtelPayment, url: str, key: str | None, *, names_code: bool = False
 ) -> HttpRequest:
     """Return the callback about a payment, with its hash where there is a key for that."""
+    status = "TF"
+    if payment.is_paid:
+        status = "TS"
+
     transaction = {
         "id": payment.id,
         "message": payment.message,
-        "status_code": "TS" if payment.is_paid else "TF",
+        "status_code": status,
         "airtel_money_id": payment.receipt,
     }
     if names_code:
         transaction["code"] = payment.result or ""
 
     document: dict[str, Any] = {"transaction": transaction}
+    # Over the transaction in compact JSON, as most clients verify it.
     if key is not None:
         text = json.dumps(transaction, separators=(",", ":"), ensure_ascii=False)
         document["hash"] = callback_hash(key, text.encode())

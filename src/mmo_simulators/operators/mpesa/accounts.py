@@ -15,9 +15,12 @@ from mmo_simulators.common.simulator import account_row, payment_row
 # Daraja's published passkey for the paybill 174379.
 SANDBOX_PASSKEY: Final = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
 
+# Documented: the Kenya Revenue Authority (Tax Remittance).
 TAX_AUTHORITY: Final = "572572"
+# Documented: a customer's largest balance, and the bounds of a pay-out (Business To Customer).
 CUSTOMER_BALANCE_MAX_MINOR: Final = 500_000_00
-PAYOUT_MIN, PAYOUT_MAX = 10, 250_000
+PAYOUT_MIN: Final = 10
+PAYOUT_MAX: Final = 250_000
 
 # The result code of what an API operator initiates, by the state of its password.
 OPERATOR_STATE_CODES: Final[Mapping[str, str | None]] = {
@@ -137,6 +140,7 @@ class SimulatedMpesaAccounts:
         "words_differ", "reversible_for_s"}`. Raises ValueError for an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
+        # Shortcodes have 5 to 7 digits; a telephone number has 12, with the country code.
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
             raise ValueError("account must be a number of 12 digits or a shortcode")
 
@@ -153,6 +157,7 @@ class SimulatedMpesaAccounts:
         if members.get("c2b_version") not in (None, 1, 2):
             raise ValueError("c2b_version must be 1, 2 or null")
 
+        # Whatever is left is a member of the account, by its own name.
         for name, value in members.items():
             if name not in _SETTABLE_FIELDS:
                 raise ValueError(f"{name} is no member of an account")
@@ -166,7 +171,9 @@ class SimulatedMpesaAccounts:
         self.accounts.setdefault(
             payment.payee, SimulatedMpesaAccount(payment.payee)
         ).balance_minor += payment.amount_minor
-        payment.result, payment.message = "0", "The service request is processed successfully."
+        payment.result = "0"
+        payment.message = "The service request is processed successfully."
+        # The validation of a deposit has named its receipt already.
         payment.receipt = payment.receipt or self.next_receipt()
 
     def next_receipt(self) -> str:
@@ -177,6 +184,7 @@ class SimulatedMpesaAccounts:
     def payout_error_code(self, payment: SimulatedMpesaPayment, refusal: str | None) -> str | None:
         """Return the result code of a pay-out that fails; None for one that succeeds."""
         payee = self.accounts.get(payment.payee)
+        # In this order (assumed): who asks, how much, from which balance, to whom.
         if refusal is not None:
             return refusal
         if payment.shillings < PAYOUT_MIN:
@@ -200,6 +208,7 @@ class SimulatedMpesaAccounts:
         original = self.find_payment(receipt=payment.reversed_receipt)
         if refusal is not None:
             return refusal
+        # Only what a customer has paid to this organisation, of exactly this amount.
         if original is None or original.kind not in ("stk_push", "c2b") or original.result != "0":
             return "R000002"
         if (original.payee, original.amount_minor) != (payment.payer, payment.amount_minor):
@@ -207,6 +216,7 @@ class SimulatedMpesaAccounts:
         if original.is_reversed:
             return "R000001"
 
+        # Daraja's page names no limit in time; a simulated one has the code of an unknown payment.
         receiver = self.accounts[payment.payer]
         ends_at = None
         if receiver.reversible_for_s is not None:
@@ -223,6 +233,7 @@ class SimulatedMpesaAccounts:
         self, *, conversation_id: str = "", originator_id: str = "", receipt: str = ""
     ) -> SimulatedMpesaPayment | None:
         """Return the payment with one of these ids, or None."""
+        # An id that was not asked for is empty, and matches nothing.
         for payment in self.payments:
             if (
                 (conversation_id and payment.conversation_id == conversation_id)
@@ -249,29 +260,41 @@ class SimulatedMpesaAccounts:
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return everything as JSON."""
-        return {
-            "accounts": [
-                account_row(account.id, Money(account.balance_minor, "KES"))
-                for account in self.accounts.values()
-            ],
-            "payments": [
+        accounts = [
+            account_row(account.id, Money(account.balance_minor, "KES"))
+            for account in self.accounts.values()
+        ]
+        rows = []
+        for payment in self.payments:
+            # The customer's side: who is paid of what goes out, who has paid of what comes in.
+            account = payment.payer
+            if payment.kind in _PAID_OUT:
+                account = payment.payee
+
+            result = payment.result
+            if result == "0":
+                result = "success"
+
+            amount = Money(payment.amount_minor, "KES")
+            rows.append(
                 payment_row(
                     payment.kind,
                     payment.reference,
                     payment.receipt,
-                    payment.payee if payment.kind in _PAID_OUT else payment.payer,
-                    Money(payment.amount_minor, "KES"),
-                    "success" if payment.result == "0" else payment.result,
+                    account,
+                    amount,
+                    result,
                     payment.callback_count,
                 )
-                for payment in self.payments
-            ],
-        }
+            )
+
+        return {"accounts": accounts, "payments": rows}
 
 
 # The kinds of payments that the book shows with the payee's account.
 _PAID_OUT: Final = ("b2c", "b2b", "reversal")
 
+# What a document may set: not what has a spelling of its own there, or follows from requests.
 _SETTABLE_FIELDS: Final = frozenset(
     attribute.name for attribute in fields(SimulatedMpesaAccount)
 ) - {
@@ -299,6 +322,7 @@ def _parse_minor(text: object) -> int:
 
 def default_accounts() -> SimulatedMpesaAccounts:
     """Return the accounts that every simulator begins with."""
+    # The published paybill and test number of Daraja's sandbox, and a shortcode that pays out.
     book = SimulatedMpesaAccounts()
     operator = {"initiator": "testapi", "initiator_password": "Safaricom999!*!"}
     book.open_account(

@@ -49,6 +49,7 @@ from mmo_simulators.operators.mpesa.request_checks import (
 )
 from mmo_simulators.operators.mpesa.schedule import MpesaSchedule, callback_delays
 
+# As the portal's sample has it (Authorization), where an hour is documented.
 TOKEN_LIFETIME_S: Final = 3599
 
 # How long Pull Transactions lists a payment.
@@ -81,6 +82,7 @@ class MpesaSimulator:
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API; see `Simulator`."""
+        # What has fallen due counts for this request, as no clock runs here.
         self._schedule.run_due(now)
         path, query = path_and_query(request)
         if path == "/_simulator/certificate" and request.method == "GET":
@@ -94,9 +96,9 @@ class MpesaSimulator:
         if request.method != endpoint.method:
             return self._reject(MpesaRequestRejected(405, "405.001", "Method Not Allowed"))
 
-        met = self.faults.take_matching(endpoint.operation)
+        faults = self.faults.take_matching(endpoint.operation)
         return respond_with_faults(
-            met, lambda: self._handle_operation(endpoint, request, query, met, now)
+            faults, lambda: self._handle_operation(endpoint, request, query, faults, now)
         )
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
@@ -112,19 +114,22 @@ class MpesaSimulator:
     ) -> None:
         """Continue a deposit as the gateway's validation says, or as the shortcode's response type
         does without an answer."""
-        asked = self._pending_validations.pop(request, None)
-        if asked is None:
+        pending = self._pending_validations.pop(request, None)
+        if pending is None:
             return
 
-        payment, met = asked
+        payment, faults = pending
         verdict, payment.third_party_id = responses.parse_verdict(response)
+
+        # What silence means the shortcode has registered (documented, Customer To Business).
         if verdict is None:
             verdict = self._accounts.accounts[payment.payee].response_type == "Completed"
 
         if verdict:
-            self._complete_deposit(payment, met, now)
+            self._complete_deposit(payment, faults, now)
         else:
-            payment.result, payment.receipt = "rejected", None
+            payment.result = "rejected"
+            payment.receipt = None
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
         """Open or change accounts; see `SimulatedMpesaAccounts.open_account`."""
@@ -166,6 +171,7 @@ class MpesaSimulator:
         if endpoint.operation == "token":
             return self._issue_token(request, query, now)
 
+        # In Daraja's order: the token, the form, the app's product, and then what it is about.
         self._check_headers(request, now)
         try:
             document = parse_json_object(request.body)
@@ -186,10 +192,12 @@ class MpesaSimulator:
         if not has_scheme(request, b"basic"):
             raise MpesaRequestRejected(400, "400.008.01", "Invalid Authentication passed")
 
+        # 400, and nothing said: so Daraja answers wrong keys.
         pair = b64encode(f"{self.consumer_key}:{self.consumer_secret}".encode())
         if not hmac.compare_digest(credentials(request), pair):
             return HttpResponse(400)
 
+        # A new token ends the one before (documented, Authorization).
         self._token = (
             f"simulated{self._schedule.next_number():019d}",
             later(now, Span(TOKEN_LIFETIME_S * SECOND)),
@@ -201,6 +209,7 @@ class MpesaSimulator:
     def _check_headers(self, request: HttpRequest, now: Instant) -> None:
         value, expires_at = self._token
         is_bearer = has_scheme(request, b"bearer") and credentials(request) == value.encode()
+        # Reported: a 404 for a token, and "Invalid BusinessShortCode" for a wrong content type.
         if not value or now >= expires_at or not is_bearer:
             raise MpesaRequestRejected(404, "404.001.03", "Invalid Access Token")
         kind = (request.value(b"content-type") or b"").partition(b";")[0].strip().lower()
@@ -211,12 +220,14 @@ class MpesaSimulator:
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
         check_password(self._accounts, form)
-        person, payer = (
-            self._accounts.accounts.get(form[name]) for name in ("PhoneNumber", "PartyA")
-        )
-        if person is None or payer is None:
-            raise invalid_field("PhoneNumber" if person is None else "PartyA")
+        person = self._accounts.accounts.get(form["PhoneNumber"])
+        payer = self._accounts.accounts.get(form["PartyA"])
+        if person is None:
+            raise invalid_field("PhoneNumber")
+        if payer is None:
+            raise invalid_field("PartyA")
 
+        # One prompt at a time: the phone shows one dialogue.
         pushes = [payment for payment in self._accounts.payments if payment.kind == "stk_push"]
         if any(push.payer == payer.id and push.result is None for push in pushes):
             message = "Unable to lock subscriber, a transaction is already in process for the"
@@ -225,9 +236,15 @@ class MpesaSimulator:
         payment = self._schedule.accept_payment(
             "stk_push", form, payer.id, form["PartyB"], "CallBackURL", faults, now
         )
-        payment.reference, payment.prompted = form["AccountReference"], person.id
+        payment.reference = form["AccountReference"]
+        payment.prompted = person.id
         payment.is_for_goods = "Goods" in form["TransactionType"]
-        takes = PIN_ENTRY_DELAY if person.enters is not None else PROMPT_TIMEOUT
+
+        # Nobody's answer takes longest: the prompt is open for about a minute.
+        takes = PIN_ENTRY_DELAY
+        if person.enters is None:
+            takes = PROMPT_TIMEOUT
+
         is_right = form["PartyB"] == form["BusinessShortCode"] or payment.is_for_goods
         self._schedule.schedule_result(
             payment,
@@ -244,6 +261,7 @@ class MpesaSimulator:
     ) -> HttpResponse:
         check_password(self._accounts, form)
         payment = self._accounts.find_payment(conversation_id=form["CheckoutRequestID"])
+        # One code with three meanings, which only the message tells apart (M-Pesa Express).
         if payment is None or payment.kind != "stk_push":
             raise MpesaRequestRejected(500, "500.001.1001", "The transaction does not Exist")
         if payment.result is None:
@@ -256,6 +274,7 @@ class MpesaSimulator:
     def _generate_qr(
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
+        # More than a code can hold: the reference is the longest member of it.
         try:
             picture = draw_qr_code(form)
         except QrError:
@@ -290,13 +309,17 @@ class MpesaSimulator:
         if account is None:
             raise invalid_field("ShortCode")
 
+        status = "1000"
+        description = "Shortcode Registered"
+        if account.can_pull:
+            status = "1001"
+            description = "ShortCode already Registered"
+
         document = {
             "ResponseRefID": f"simulated-{self._schedule.next_number()}",
-            "ResponseStatus": "1001" if account.can_pull else "1000",
+            "ResponseStatus": status,
             "ShortCode": account.id,
-            "ResponseDescription": "ShortCode already Registered"
-            if account.can_pull
-            else "Shortcode Registered",
+            "ResponseDescription": description,
         }
         account.can_pull = True
         return json_response(200, document)
@@ -315,9 +338,12 @@ class MpesaSimulator:
         self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant
     ) -> HttpResponse:
         accounts = self._accounts.accounts
-        payee, payer = accounts.get(form["ShortCode"]), accounts.get(form["Msisdn"])
-        if payee is None or payer is None:
-            raise invalid_field("ShortCode" if payee is None else "Msisdn")
+        payee = accounts.get(form["ShortCode"])
+        payer = accounts.get(form["Msisdn"])
+        if payee is None:
+            raise invalid_field("ShortCode")
+        if payer is None:
+            raise invalid_field("Msisdn")
 
         payment = self._schedule.accept_payment("c2b", form, payer.id, payee.id, "", faults, now)
         payment.reference = form.get("BillRefNumber", "")
@@ -326,6 +352,7 @@ class MpesaSimulator:
         def begin(then: Instant) -> None:
             if payer.balance_minor < payment.amount_minor:
                 payment.result = "1"
+            # The answer decides, whenever it comes: see `on_callback_response`.
             elif payee.validates and payee.validation_url:
                 payment.receipt = self._accounts.next_receipt()
                 asked = responses.deposit_callback(payment, payee, payer, then)
@@ -354,7 +381,8 @@ class MpesaSimulator:
         self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant
     ) -> None:
         accounts = self._accounts.accounts
-        payee, payer = accounts[payment.payee], accounts[payment.payer]
+        payee = accounts[payment.payee]
+        payer = accounts[payment.payer]
         if payee.confirmation_url is not None:
             document = responses.deposit_callback(payment, payee, payer, now)
             self._schedule.schedule_callback(

@@ -28,6 +28,7 @@ def _is_url(text: str) -> bool:
         return False
 
 
+# Documented, Customer To Business Register URL: in any case, anywhere in the address.
 FORBIDDEN_WORDS: Final = ("mpesa", "m-pesa", "safaricom", "exe", "exec", "cmd", "sql", "query")
 
 
@@ -35,6 +36,7 @@ def _is_public_url(text: str) -> bool:
     return _is_url(text) and not any(word in text.lower() for word in FORBIDDEN_WORDS)
 
 
+# As M-Pesa's pages describe them; a longer prefix of numbers is refused by the field's name.
 _shortcode = _matches(r"[0-9]{5,7}")
 _msisdn = _matches(r"254[17][0-9]{8}")
 _positive_integer = _matches(r"[1-9][0-9]*")
@@ -44,6 +46,7 @@ _remarks_of_two = _matches(r"(?s).{2,100}")
 _timestamp = _matches(r"[0-9]{14}")
 _spaced_timestamp = _matches(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}")
 
+# What every request of an API operator has (documented).
 _INITIATOR_FIELDS: Mapping[str, FieldCheck] = {
     "SecurityCredential": _non_empty,
     "PartyA": _shortcode,
@@ -211,7 +214,8 @@ def check_form(name_of_form: str, document: Mapping[str, Any]) -> dict[str, str]
     """Return the fields as text, numbers as well. Raises MpesaRequestRejected for the first that is
     missing or invalid. An optional field that is null or empty is absent. Unknown fields are
     ignored, as clients spell some in several ways."""
-    form, taken = _FORMS[name_of_form], {}
+    form = _FORMS[name_of_form]
+    fields = {}
     for marked, is_good in form.items():
         name = marked.removesuffix("?")
         value = document.get(name)
@@ -220,8 +224,8 @@ def check_form(name_of_form: str, document: Mapping[str, Any]) -> dict[str, str]
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise invalid_field(name)
 
-        taken[name] = str(value)
-        if not is_good(taken[name]):
+        fields[name] = str(value)
+        if not is_good(fields[name]):
             raise invalid_field(name)
 
-    return taken
+    return fields

@@ -29,6 +29,7 @@ from mmo_simulators.operators.mpesa.request_checks import (
 )
 from mmo_simulators.operators.mpesa.schedule import MpesaSchedule, callback_delays
 
+# Seconds, as in Daraja's sandbox: a result comes after the answer, never with it.
 RESULT_DELAY: Final = Span(2 * SECOND)
 ANSWER_DELAY: Final = SECOND
 
@@ -49,6 +50,7 @@ class InitiatedRequests:
 
     def pay_customer(self, form: Form, faults: Sequence[Fault], now: Instant) -> HttpResponse:
         """Accept a pay-out; of version 1 the form has no OriginatorConversationID."""
+        # Also where it came to nothing: an id that was used is used (documented).
         own = form.get("OriginatorConversationID")
         if own in self._used_originator_ids:
             raise MpesaRequestRejected(500, "500.002.1001", "Duplicate OriginatorConversationID.")
@@ -57,6 +59,7 @@ class InitiatedRequests:
         payment = self.schedule.accept_payment(
             "b2c", form, payer.id, form["PartyB"], "ResultURL", faults, now
         )
+        # Version 1 has no id of ours, so that nothing protects from a second pay-out.
         if own is not None:
             self._used_originator_ids.add(own)
             if self.keeps_originator_id:
@@ -71,6 +74,7 @@ class InitiatedRequests:
     def pay_organisation(self, form: Form, faults: Sequence[Fault], now: Instant) -> HttpResponse:
         """Accept a payment to a paybill or till, or to the shortcode that pays out."""
         payer = find_organisation(self._accounts, form)
+        # A paybill's account number; a till has none.
         if form["CommandID"] == "BusinessPayBill" and "AccountReference" not in form:
             raise invalid_field("AccountReference")
 
@@ -98,13 +102,18 @@ class InitiatedRequests:
         """Accept the reversal of a payment that the organisation has received."""
         payer = find_organisation(self._accounts, form, "ReceiverParty")
         original = self._accounts.find_payment(receipt=form["TransactionID"])
-        payee = original.payer if original else ""
+        payee = ""
+        if original is not None:
+            payee = original.payer
+
         payment = self.schedule.accept_payment(
             "reversal", form, payer.id, payee, "ResultURL", faults, now
         )
-        payment.reference = payment.reversed_receipt = form["TransactionID"]
+        payment.reference = form["TransactionID"]
+        payment.reversed_receipt = form["TransactionID"]
         refusal = self._find_refusal(payer, form["Initiator"], form, "reversal")
 
+        # Only once the money is back: a reversal that fails may be asked for again.
         def mark_original(_: SimulatedMpesaPayment, __: Instant) -> None:
             if original is not None:
                 original.is_reversed = True
@@ -122,18 +131,25 @@ class InitiatedRequests:
 
         def build(code: str | None, ids: tuple[str, str], then: Instant) -> dict[str, Any]:
             receipt = form.get("TransactionID", "")
-            found = self._accounts.find_payment(
+            payment = self._accounts.find_payment(
                 originator_id=form.get("OriginalConversationID", ""), receipt=receipt
             )
-            if found is None and receipt and code is None:
+
+            # `2032` was seen for a receipt; for a conversation the portal names `SFC_IC0003`.
+            if payment is None and receipt and code is None:
                 code = "2032"
-            elif (
-                found is not None and not receipt and found.polled_code and found.result is not None
+
+            # A script's answer to questions by the payment's own id, once it has a result.
+            if (
+                payment is not None
+                and not receipt
+                and payment.polled_code
+                and payment.result is not None
             ):
-                found = evolve(found, result=found.polled_code)
+                payment = evolve(payment, result=payment.polled_code)
 
             return result_bodies.status_callback(
-                found, self._accounts, code, ids, form.get("Occasion", "")
+                payment, self._accounts, code, ids, form.get("Occasion", "")
             )
 
         return self._accept_question("status", form, faults, now, build)
@@ -173,11 +189,12 @@ class InitiatedRequests:
         build: Callable[[str | None, tuple[str, str], Instant], dict[str, Any]],
     ) -> HttpResponse:
         asker = find_organisation(self._accounts, form)
-        refusal = self._find_refusal(asker, form["Initiator"], form, operation)
         number = self.schedule.next_number()
         ids = (f"AG_{number:09d}", f"simulated-{number}")
+        code = self._find_refusal(asker, form["Initiator"], form, operation)
         ending = find_fault(EndWith, faults)
-        code = ending.code if ending else refusal
+        if ending is not None:
+            code = ending.code
 
         def answer(then: Instant) -> None:
             self.schedule.send(
@@ -208,6 +225,7 @@ class InitiatedRequests:
     ) -> str | None:
         try:
             plain = self.decrypt(b64decode(form["SecurityCredential"], validate=True))
+        # What can't be decrypted is a wrong password: M-Pesa tells no more.
         except ValueError:
             plain = None
         return find_refusal(account, initiator, plain, operation)

@@ -16,6 +16,7 @@ from mmo_simulators.operators.mpesa.api import MpesaSimulator
 
 _NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "simulated M-Pesa")])
 
+# The usual exponent (RFC 8017 appendix A): no secret.
 _EXPONENT: Final = 65_537
 _PRIME_1: Final = int(
     "fe2e24e0a60af6b6e56e7b0c5e642fc60d2fa8ff3c5889ca805bbcc296681ecef65289bbf3ccbf2e07075972d3aba2cbb10c"
@@ -29,12 +30,14 @@ _PRIME_2: Final = int(
     "e27e49da7170ee17ba48651ee01edd6dd60cd8e2fa2f6ecc4683deb1",
     16,
 )
-_BEGIN, _END = datetime(2022, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)
+_BEGIN: Final = datetime(2022, 1, 1, tzinfo=UTC)
+_END: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def open_mpesa() -> MpesaSimulator:
     """Return an operator. Its certificate has expired, as the real ones have."""
     key = _load_key()
+    # Signed by itself: clients take its key, and check neither issuer nor dates.
     certificate = (
         x509.CertificateBuilder()
         .subject_name(_NAME)
@@ -66,4 +69,5 @@ def _load_key() -> rsa.RSAPrivateKey:
         dmq1=rsa.rsa_crt_dmq1(d, _PRIME_2),
         iqmp=rsa.rsa_crt_iqmp(_PRIME_1, _PRIME_2),
         public_numbers=rsa.RSAPublicNumbers(_EXPONENT, _PRIME_1 * _PRIME_2),
-    ).private_key(unsafe_skip_rsa_key_validation=True)  # It is always the same: nobody forged it.
+        # Not checked again: it is always the same, and nobody forged it.
+    ).private_key(unsafe_skip_rsa_key_validation=True)

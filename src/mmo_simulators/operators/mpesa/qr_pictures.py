@@ -13,7 +13,9 @@ import segno
 from mmo_sansio.providers.common.emv_qr import QrMerchant, dynamic_payload
 from mmo_sansio.values.money import Money
 
+# ISO/IEC 18004: a light margin of four modules, without which readers find no code.
 QUIET_ZONE_MODULES: Final = 4
+# A tester's mistake must not fill the memory.
 SIZE_MAX_PIXELS: Final = 1000
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
@@ -41,6 +43,7 @@ def qr_payload(form: Mapping[str, str]) -> str:
 def draw_qr_code(form: Mapping[str, str]) -> str:
     """Return the code of a request's form as a PNG picture in base64: a square of `Size` pixels,
     with the largest modules that fit into it. Raises QrError for a form that no code can hold."""
+    # Level M, the usual one; not more, so that the same form has the same picture.
     code = segno.make_qr(qr_payload(form), error="m", encoding="utf-8", boost_error=False)
     size = min(int(form["Size"]), SIZE_MAX_PIXELS)
     scale = max(1, size // code.symbol_size(border=QUIET_ZONE_MODULES)[0])
@@ -62,6 +65,7 @@ def _png(rows: list[bytes]) -> bytes:
     """Return a PNG picture (ISO/IEC 15948) of these rows in one bit of grey."""
     size = len(rows)
     packed = b"".join(b"\0" + _pack(row) for row in rows)
+    # One bit a pixel, grey; no other filter, no interlacing.
     header = struct.pack(">IIBBBBB", size, size, 1, 0, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(packed)), (b"IEND", b""))
     return _SIGNATURE + b"".join(_chunk(kind, body) for kind, body in chunks)

@@ -67,6 +67,7 @@ def find_refusal(
 ) -> str | None:
     """Return the result code with which the account's initiator is refused this operation, by its
     name, its decrypted password and its roles; None when it may."""
+    # Name and password are told together: neither is confirmed alone (assumed).
     if name != account.initiator or plain != (account.initiator_password or "").encode():
         return "2001"
     if account.roles is not None and operation not in account.roles:
@@ -84,6 +85,7 @@ def has_scheme(request: HttpRequest, scheme: bytes) -> bool:
     """Return whether a request has one Authorization, of this scheme, whose case does not matter
     (RFC 9110 11.1)."""
     values = request.values(b"authorization")
+    # Two Authorizations could be read in two ways.
     return len(values) == 1 and values[0].partition(b" ")[0].lower() == scheme
 
 

@@ -105,21 +105,33 @@ def deposit_callback(
 ) -> dict[str, str]:
     """Return the callback that asks to validate a deposit, or confirms it once it is paid; both
     name its receipt."""
+    # The registered name of the payer, cut at its first space.
     first, _, last = payer.name.partition(" ")
+    transaction_type = "Pay Bill"
+    if payment.is_for_goods:
+        transaction_type = "Buy Goods"
+
+    # The confirmation of a prompt may leave the AccountReference out (reported, of tills).
+    bill_reference = payment.reference
+    if payment.kind == "stk_push" and not payee.tells_references:
+        bill_reference = ""
+
+    # A validation names no balance, as nothing has been paid yet (documented).
+    balance = ""
+    if payment.result == "0":
+        balance = Money(payee.balance_minor, "KES").text
+
     return {
-        "TransactionType": "Buy Goods" if payment.is_for_goods else "Pay Bill",
+        "TransactionType": transaction_type,
         "TransID": payment.receipt or "",
         "TransTime": timestamp(now),
         "TransAmount": Money(payment.amount_minor, "KES").text,
         "BusinessShortCode": payee.id,
-        "BillRefNumber": payment.reference
-        if payee.tells_references or payment.kind != "stk_push"
-        else "",
+        "BillRefNumber": bill_reference,
         "InvoiceNumber": "",
-        "OrgAccountBalance": Money(payee.balance_minor, "KES").text
-        if payment.result == "0"
-        else "",
+        "OrgAccountBalance": balance,
         "ThirdPartyTransID": payment.third_party_id,
+        # Masked, as version 2 of C2B has it (documented).
         "MSISDN": f"{payer.id[:4]} ***** {payer.id[-3:]}",
         "FirstName": first,
         "MiddleName": "",
@@ -146,24 +158,15 @@ def pull_response(
     """Return one page of what the shortcode has received in the period of the request; its rows are
     nested twice."""
     rows = [
-        {
-            "transactionId": value.receipt,
-            "trxDate": to_datetime(value.ended_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "msisdn": int(value.payer[3:]),
-            "sender": "MPESA",
-            "transactiontype": "c2b-buy-goods-debit"
-            if value.is_for_goods
-            else "c2b-pay-bill-debit",
-            "billreference": value.reference,
-            "amount": Money(value.amount_minor, "KES").text,
-            "organizationname": payee.name,
-        }
-        for value in received
-        if value.ended_at is not None
-        and form["StartDate"] <= spaced_timestamp(value.ended_at) <= form["EndDate"]
+        _pull_row(payment, payment.ended_at, payee)
+        for payment in received
+        if payment.ended_at is not None
+        and form["StartDate"] <= spaced_timestamp(payment.ended_at) <= form["EndDate"]
     ]
     begin = int(form["OffSetValue"])
     page = rows[begin : begin + PULL_PAGE_ROWS]
+
+    # The portal's sample shows an empty list as this text.
     if not page:
         return {
             "ResponseRefID": id,
@@ -177,6 +180,25 @@ def pull_response(
         "ResponseCode": "1000",
         "ResponseMessage": "Success",
         "Response": [page],
+    }
+
+
+def _pull_row(
+    payment: SimulatedMpesaPayment, ended_at: Instant, payee: SimulatedMpesaAccount
+) -> dict[str, Any]:
+    transaction_type = "c2b-pay-bill-debit"
+    if payment.is_for_goods:
+        transaction_type = "c2b-buy-goods-debit"
+
+    return {
+        "transactionId": payment.receipt,
+        "trxDate": to_datetime(ended_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "msisdn": int(payment.payer[3:]),
+        "sender": "MPESA",
+        "transactiontype": transaction_type,
+        "billreference": payment.reference,
+        "amount": Money(payment.amount_minor, "KES").text,
+        "organizationname": payee.name,
     }
 
 

@@ -13,7 +13,7 @@ from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccounts, Simu
 
 Parameters: TypeAlias = list[dict[str, Any]]
 
-# By result code.
+# By result code; in the words of M-Pesa's pages where they have some.
 RESULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "0": "The service request is processed successfully.",
     "1": "The balance is insufficient for the transaction.",
@@ -69,27 +69,38 @@ def result_callback(
     if payment.kind == "stk_push":
         return _stk_result_callback(payment)
 
-    is_queue_timeout = payment.result == "queue_timeout"
-    code = to_json_code("1" if is_queue_timeout else payment.result)
-    between = payment.kind in _BETWEEN_ORGANISATIONS
+    # A timeout of the queue is as one client models it (mpesakit): no page shows its body.
+    code = to_json_code(payment.result)
+    result_type: int | str = 0
+    if payment.result == "queue_timeout":
+        code = 1
+        result_type = 1
+
+    # Each product has its own samples: payments between organisations write text once paid.
     is_paid = payment.result == "0"
+    is_paid_between = is_paid and payment.kind in _BETWEEN_ORGANISATIONS
+    if is_paid_between:
+        result_type = "0"
+    if is_paid_between or payment.kind == "reversal":
+        code = str(code)
+
+    items: dict[str, str] | list[dict[str, str]] = _internal_url_item()
+    if is_paid_between:
+        items = _reference_items(payment)
+
     document: dict[str, Any] = {
-        "ResultType": 1 if is_queue_timeout else "0" if between and is_paid else 0,
-        "ResultCode": str(code) if (is_paid and between) or payment.kind == "reversal" else code,
+        "ResultType": result_type,
+        "ResultCode": code,
         "ResultDesc": payment.message,
         "OriginatorConversationID": payment.originator_id,
         "ConversationID": payment.conversation_id,
         "TransactionID": payment.receipt or DUMMY_RECEIPT,
-        "ReferenceData": {
-            "ReferenceItem": _reference_items(payment)
-            if between and is_paid
-            else _internal_url_item()
-        },
+        "ReferenceData": {"ReferenceItem": items},
     }
     if is_paid:
         parameters = _PARAMETERS_BY_KIND[payment.kind](payment, accounts)
         document["ResultParameters"] = {"ResultParameter": parameters}
-    elif between:
+    elif payment.kind in _BETWEEN_ORGANISATIONS:
         moment = int(timestamp(payment.ended_at or payment.accepted_at))
         document["ResultParameters"] = {
             "ResultParameter": {"Key": "BOCompletedTime", "Value": moment}
@@ -109,10 +120,10 @@ def status_callback(
     if payment is None and code is None:
         code = "SFC_IC0003"
 
+    # A member without a value, where the question has none (documented, Transaction Status).
+    item = {"Key": "Occasion"}
     if occasion:
-        item = {"Key": "Occasion", "Value": occasion}
-    else:
-        item = {"Key": "Occasion"}
+        item["Value"] = occasion
 
     document = _query_result(ids, code, item)
     if payment is not None and code is None:
@@ -128,11 +139,12 @@ def balance_callback(
     account; `code` replaces the result."""
     document = _query_result(ids, code, _internal_url_item())
     if code is None:
-        text = "&".join(
-            _account_text(name, balance_minor if name == "Utility Account" else 0)
-            for name in _ORGANISATION_ACCOUNTS
-        )
-        document["ResultType"], document["ResultCode"] = "0", "0"
+        # Everything is in the utility account: only that pays out.
+        balances = dict.fromkeys(_ORGANISATION_ACCOUNTS, 0)
+        balances["Utility Account"] = balance_minor
+        text = "&".join(_account_text(name, minor) for name, minor in balances.items())
+        document["ResultType"] = "0"
+        document["ResultCode"] = "0"
         document["ResultParameters"] = {
             "ResultParameter": [
                 {"Key": "AccountBalance", "Value": text},
@@ -184,6 +196,8 @@ def _payout_parameters(
 def _organisation_payment_parameters(
     payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
 ) -> Parameters:
+
+    # A structure of Java's, written out: the portal's sample has it so.
     left = accounts.accounts[payment.payer].balance_minor
     current = (
         f"{{Amount={{CurrencyCode=KES, MinimumAmount={left}, BasicAmount={_money_text(left)}}}}}"
@@ -221,21 +235,20 @@ def _reversal_parameters(
 def _status_parameters(
     payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
 ) -> Parameters:
-    is_customer = payment.kind in ("stk_push", "c2b")
-    if payment.ended_at is None:
-        ended = ""
-    else:
+    ended = ""
+    if payment.ended_at is not None:
         ended = timestamp(payment.ended_at)
+
+    debited = "Utility Account"
+    if payment.kind in ("stk_push", "c2b"):
+        debited = "MMF Account For Customer"
 
     return [
         {"Key": "DebitPartyName", "Value": _party_name(payment.payer, accounts)},
         {"Key": "CreditPartyName", "Value": _party_name(payment.payee, accounts)},
         {"Key": "OriginatorConversationID", "Value": payment.originator_id},
         {"Key": "InitiatedTime", "Value": timestamp(payment.accepted_at)},
-        {
-            "Key": "DebitAccountType",
-            "Value": "MMF Account For Customer" if is_customer else "Utility Account",
-        },
+        {"Key": "DebitAccountType", "Value": debited},
         {"Key": "DebitPartyCharges", "Value": _charges_text(payment, accounts)},
         {"Key": "TransactionReason"},
         {"Key": "ReasonType", "Value": _REASON_TYPES.get(payment.kind, "Pay Bill Online")},
@@ -270,6 +283,7 @@ def _account_text(name: str, balance_minor: int) -> str:
 
 def _charges_text(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts) -> str:
     payer = accounts.accounts.get(payment.payer)
+    # Named of what was paid; two charges are joined by `&`, as was seen.
     if payer is None or not payer.fee_minor or payment.result != "0":
         return ""
     fee = f"Fee For {payment.kind.upper()} Payment|KES|{_money_text(payer.fee_minor)}"
@@ -310,6 +324,7 @@ def _stk_result_callback(payment: SimulatedMpesaPayment) -> dict[str, Any]:
     if payment.result == "0":
         document["CallbackMetadata"] = {
             "Item": [
+                # As the page's sample: with decimals, without a value, with numbers as numbers.
                 {"Name": "Amount", "Value": payment.amount_minor / 100},
                 {"Name": "MpesaReceiptNumber", "Value": payment.receipt},
                 {"Name": "Balance"},

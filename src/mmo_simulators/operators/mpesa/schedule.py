@@ -19,7 +19,7 @@ from mmo_simulators.operators.mpesa.result_bodies import describe_result, result
 # The result of a request that expires in Daraja's queue.
 QUEUE_TIMEOUT: Final = "queue_timeout"
 
-# An action that happens at a time.
+# An action that happens at a time: what was planned, with the time that it was planned for.
 ScheduledAction: TypeAlias = Callable[[Instant], None]
 
 
@@ -40,6 +40,7 @@ class MpesaSchedule:
 
     def next_due_at(self) -> Instant | None:
         """Return when the next action or callback is due."""
+        # At once, whatever time it is.
         if self._outbox:
             return Instant(0)
         return self._queue.next_due_at()
@@ -60,11 +61,14 @@ class MpesaSchedule:
     ) -> SimulatedMpesaPayment:
         """Add a payment; `result_url_field` is the form's field with the URL for its result."""
         number = self.next_number()
-        polled = find_fault(PollWith, faults)
+        own = f"AG_{number:09d}"
         if kind == "stk_push":
             own = f"ws_CO_{number:09d}"
-        else:
-            own = f"AG_{number:09d}"
+
+        polled_code = None
+        polled = find_fault(PollWith, faults)
+        if polled is not None:
+            polled_code = polled.code
 
         payment = SimulatedMpesaPayment(
             kind,
@@ -79,7 +83,7 @@ class MpesaSchedule:
             callback_delays(faults),
             bill_reference=form.get("AccountReference", ""),
             queue_timeout_url=form.get("QueueTimeOutURL", ""),
-            polled_code=polled.code if polled else None,
+            polled_code=polled_code,
         )
         self.accounts.payments.append(payment)
         return payment
@@ -94,13 +98,22 @@ class MpesaSchedule:
         on_paid: Callable[[SimulatedMpesaPayment, Instant], None] | None = None,
     ) -> None:
         """Schedule the payment's result and its callback."""
-        delay, ending = find_fault(EndAfter, faults), find_fault(EndWith, faults)
-        span = default_delay if delay is None else delay.span
-        if span is None:
+        delay: Span | None = default_delay
+        scripted = find_fault(EndAfter, faults)
+        if scripted is not None:
+            delay = scripted.span
+        if delay is None:
             return
 
+        ending = find_fault(EndWith, faults)
+
+        # Decided when it ends, not when it is accepted: balances change meanwhile.
         def end(then: Instant) -> None:
-            code = ending.code if ending is not None and ending.code != "0" else find_error_code()
+            if ending is not None and ending.code != "0":
+                code: str | None = ending.code
+            else:
+                code = find_error_code()
+
             payment.ended_at = then
             if code is None:
                 self.accounts.transfer(payment)
@@ -110,6 +123,7 @@ class MpesaSchedule:
                 payment.result = code
                 payment.message = (ending and ending.message) or describe_result(code)
 
+            # What has expired in the queue is told to an address of its own.
             url = payment.result_url
             if code == QUEUE_TIMEOUT and payment.queue_timeout_url:
                 url = payment.queue_timeout_url
@@ -119,7 +133,7 @@ class MpesaSchedule:
                 payment, callback_request(url, document), payment.callback_delays, then
             )
 
-        self.schedule(later(now, span), end)
+        self.schedule(later(now, delay), end)
 
     def schedule_callback(
         self,

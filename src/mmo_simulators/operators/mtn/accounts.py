@@ -25,6 +25,7 @@ from mmo_simulators.operators.mtn.submissions import PRODUCTS, REFUNDED, Submiss
 # The balance in whole units of a wallet or account that was not opened before.
 OPENING_BALANCE: Final = "1000000"
 
+# The sandbox's own description of 46733123453: pending, then paid after half a minute.
 ONGOING_DELAY = Span(30 * SECOND)
 
 
@@ -108,34 +109,46 @@ class SimulatedMtnAccounts:
         now: Instant,
     ) -> None:
         """Accept a submission; a fault decides its result, or else its test value."""
-        scripted, span = find_fault(EndWith, faults), find_fault(EndAfter, faults)
-        calls = find_fault(CallBack, faults)
-        if scripted:
-            ending = scripted.code
-        else:
-            ending = OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
+        # 1. The result: a script's, the test number's, or a success.
+        scripted = find_fault(EndWith, faults)
+        outcome = OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
+        message = None
+        if scripted is not None:
+            outcome = scripted.code
+            message = scripted.message
 
+        # 2. The other party: of a refund that of the payment, if there is one.
+        party = ""
         refunded = self._refunded_payment(document)
         if kind.party:
             party = kind.test_value(document)
-        else:
-            party = refunded.party if refunded else ""
+        elif refunded is not None:
+            party = refunded.party
 
-        payment = self._payments[reference_id] = SimulatedMtnPayment(
+        # 3. Its callbacks: one at once, unless a script says otherwise.
+        callback_delays: tuple[Span, ...] = (Span(0),)
+        callback = find_fault(CallBack, faults)
+        if callback is not None:
+            callback_delays = callback.after
+
+        payment = SimulatedMtnPayment(
             kind,
             reference_id,
             document,
             amount,
             party,
             callback_url,
-            ending,
-            scripted.message if scripted else None,
-            calls.after if calls else (Span(0),),
+            outcome,
+            message,
+            callback_delays,
         )
-        if span:
-            after = span.span
-        else:
-            after = self._result_delay(ending)
+        self._payments[reference_id] = payment
+
+        # 4. When its result comes; None: never.
+        after = self._result_delay(outcome)
+        delayed = find_fault(EndAfter, faults)
+        if delayed is not None:
+            after = delayed.span
 
         if after is not None:
             self._pending_results.schedule(payment, at=later(now, after))
@@ -143,7 +156,9 @@ class SimulatedMtnAccounts:
     def complete_due(self, *, now: Instant) -> None:
         """Give every payment its result that is due."""
         for at, payment in self._pending_results.take_due(now=now):
-            payment.result, payment.ended_at = self._transfer(payment, now=at), at
+            payment.result = self._transfer(payment, now=at)
+            payment.ended_at = at
+            # Made of the id, so that a payment has the same receipt in each run.
             if payment.result == SUCCESSFUL and payment.kind.has_receipt:
                 payment.receipt = str(1_000_000_000 + int(payment.reference_id[:8], 16))
 
@@ -169,6 +184,7 @@ class SimulatedMtnAccounts:
     def payment_document(self, payment: SimulatedMtnPayment) -> dict[str, Any]:
         """Return the payment in the operator's form: its amount formatted again, a receipt only
         with success."""
+        # What the submission has said, and nothing of what the operator knows besides.
         names = ("externalId", "currency", "payerMessage", "payeeNote")
         document = {name: payment.document[name] for name in names}
         if payment.kind.party:
@@ -177,41 +193,51 @@ class SimulatedMtnAccounts:
             document["payee"] = {"partyIdType": "MSISDN", "partyId": payment.party}
 
         document["amount"] = format_plain(payment.amount)
-        if payment.result is None:
-            is_created = self.numbers_as_seen and payment.outcome == DELAYED
-            return {**document, "status": "CREATED" if is_created else "PENDING"}
 
+        # 1. No result yet.
+        if payment.result is None:
+            status = "PENDING"
+            if self.numbers_as_seen and payment.outcome == DELAYED:
+                status = "CREATED"
+            return {**document, "status": status}
+
+        # 2. Paid. A deposit names no receipt (documented).
         if payment.result == SUCCESSFUL:
+            receipt = {}
             if payment.receipt:
                 receipt = {"financialTransactionId": payment.receipt}
-            else:
-                receipt = {}
             return {**receipt, **document, "status": SUCCESSFUL}
 
-        message = payment.message or payment.result.replace("_", " ").capitalize()
-        as_object = {"code": payment.result, "message": message}
-        reason = as_object if self.has_reason_objects else payment.result
+        # 3. Failed. Clients have seen the reason as text, the documentation shows an object.
+        reason: str | dict[str, str] = payment.result
+        if self.has_reason_objects:
+            message = payment.message or payment.result.replace("_", " ").capitalize()
+            reason = {"code": payment.result, "message": message}
+
         return {**document, "status": "FAILED", "reason": reason}
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return every balance and every submission that was accepted."""
-        return {
-            "accounts": [
-                account_row(account, balance) for account, balance in self._balances.items()
-            ],
-            "payments": [
+        accounts = [account_row(account, balance) for account, balance in self._balances.items()]
+        rows = []
+        for payment in self._payments.values():
+            result = payment.result
+            if result == SUCCESSFUL:
+                result = "success"
+
+            rows.append(
                 payment_row(
                     payment.kind.name,
                     payment.document["externalId"],
                     payment.receipt,
                     payment.party,
                     payment.amount,
-                    "success" if payment.result == SUCCESSFUL else payment.result,
+                    result,
                     payment.callback_count,
                 )
-                for payment in self._payments.values()
-            ],
-        }
+            )
+
+        return {"accounts": accounts, "payments": rows}
 
     def _result_delay(self, outcome: str) -> Span | None:
         if outcome == DELAYED:
@@ -221,12 +247,15 @@ class SimulatedMtnAccounts:
         return self.approval_delay
 
     def _transfer(self, payment: SimulatedMtnPayment, *, now: Instant) -> str:
+        # 1. What the number stands for.
         if self.numbers_as_seen and payment.outcome == ONGOING:
             return "EXPIRED"
         if payment.outcome not in (SUCCESSFUL, ONGOING):
             return payment.outcome
 
-        is_payin, refunded = payment.kind.is_payin, self._refunded_payment(payment.document)
+        # 2. What a refund may give back: no more than was paid, and not for ever.
+        is_payin = payment.kind.is_payin
+        refunded = self._refunded_payment(payment.document)
         if payment.kind.party is None:
             if refunded is None:
                 return "TRANSACTION_NOT_FOUND"
@@ -239,13 +268,18 @@ class SimulatedMtnAccounts:
             ):
                 return "NOT_ALLOWED"
 
+        # 3. Who has a wallet, and whose money is enough.
         if self.balance(payment.party) is None:
             if is_payin:
                 return "PAYER_NOT_FOUND"
             return "PAYEE_NOT_FOUND"
 
-        ours = payment.kind.product
-        debited, credited = (payment.party, ours) if is_payin else (ours, payment.party)
+        debited = payment.kind.product
+        credited = payment.party
+        if is_payin:
+            debited = payment.party
+            credited = payment.kind.product
+
         if self._balances[debited].minor < payment.amount.minor:
             return "NOT_ENOUGH_FUNDS"
 

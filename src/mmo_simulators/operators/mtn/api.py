@@ -52,18 +52,19 @@ from mmo_simulators.operators.mtn.sandbox_numbers import (
 )
 from mmo_simulators.operators.mtn.submissions import KINDS, KINDS_BY_PATH, PRODUCTS, SubmissionKind
 
+# The credentials of a simulator that was given no others. Subscription keys have 32 hexadecimal
+# digits, as MTN's have.
 API_USER: Final = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 API_KEY: Final = "f1db798c98df4bcf83b538175893bbf0"
 COLLECTION_KEY: Final = "5c011ec7104e4d84a1f0c2e9106a2d34"
 DISBURSEMENT_KEY: Final = "d15b0250e3f74a6c9b1d7e2f4c8a0b36"
-
-# The credentials of a simulator that was given no others. Subscription keys have 32 hexadecimal
-# digits, as MTN's have.
 REMITTANCE_KEY: Final = "4e317a9cb20f4c5d8a6b1f3e7d9c2b40"
 
+# An hour, as MTN's documentation shows.
 TOKEN_LIFETIME = Span(3600 * SECOND)
 
 
+# The sandbox makes a user first and its key then (documented): without one nobody signs in.
 @define(eq=False)
 class _ApiUser:
     key: str | None = field(default=None, repr=False)
@@ -105,15 +106,16 @@ class MtnSimulator:
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API."""
+        # What has fallen due counts for this request, as no clock runs here.
         self.accounts.complete_due(now=now)
         path, _ = path_and_query(request)
-        found = match_route(ROUTES, request.method, path)
-        if found is None:
+        match = match_route(ROUTES, request.method, path)
+        if match is None:
             return respond_with_faults(
                 self.faults.take_matching("account"), lambda: _no_such_route().response
             )
 
-        route, segments = found
+        route, segments = match
         call = SimulatedCall(
             request, path, segments, self.faults.take_matching(route.operation), now
         )
@@ -145,7 +147,8 @@ class MtnSimulator:
                 self.accounts.numbers_as_seen = simulated["as_seen"]
                 continue
 
-            account, balance = simulated.get("account"), simulated.get("balance")
+            account = simulated.get("account")
+            balance = simulated.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
                 raise ValueError("account and balance must be text")
 
@@ -190,6 +193,7 @@ class MtnSimulator:
         product = self._check_product(call)
         user, key = parse_basic_credentials(call.request)
         known = self._users.get(user)
+        # Which of both is wrong nobody is told.
         if known is None or known.key is None or not _is_equal_constant_time(known.key, key):
             raise RequestRejected(json_response(500, {"error": "login_failed"}))
 
@@ -201,6 +205,7 @@ class MtnSimulator:
                 json_response(400, {"error": "Invalid or missing X-Target-Environment header"})
             )
 
+        # A token is for one product (documented): that of the path that has given it.
         token = self._generate_secret("token", f"{user} {product}")
         self._tokens[token] = (product, user, later(call.now, self.token_lifetime))
         document = {
@@ -215,9 +220,11 @@ class MtnSimulator:
         reference_id = parse_reference_id(call.request)
         callback_url = parse_callback_url(call.request, self._users[user].callback_host)
         document, amount = parse_submission(call.request, kind, self.accounts.currency)
+        # After all checks: a request that is refused uses up no id.
         if self.accounts.find_payment(reference_id) is not None:
             raise _duplicate_reference()
 
+        # Some clients have seen an error at once where others have seen a failed payment.
         ending = OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), "")
         if (
             self.rejects_immediately
@@ -235,10 +242,8 @@ class MtnSimulator:
 
     def _balance(self, call: SimulatedCall) -> HttpResponse:
         self._check_token(call)
-        balance, currency = (
-            self.accounts.balance(call.segments["product"]),
-            call.segments.get("currency"),
-        )
+        balance = self.accounts.balance(call.segments["product"])
+        currency = call.segments.get("currency")
         assert balance is not None  # The merchant's own is always there.
         if currency not in (None, balance.currency):
             raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
@@ -271,6 +276,7 @@ class MtnSimulator:
     def _check_token(self, call: SimulatedCall) -> str:
         """Return the user of the request's token. Raises RequestRejected."""
         product = self._check_product(call)
+        # An unknown token has no product, and has ended.
         its_product, user, expires_at = self._tokens.get(
             parse_bearer_token(call.request), ("", "", 0)
         )
@@ -313,6 +319,7 @@ class MtnSimulator:
             raise _not_found()
 
     def _generate_secret(self, what: str, whose: str) -> str:
+        # Counted, not random: a run can be repeated byte for byte.
         self._secret_count += 1
         return hashlib.sha256(f"{what} {whose} {self._secret_count}".encode()).hexdigest()[:32]
 

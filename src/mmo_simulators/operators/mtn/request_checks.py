@@ -14,12 +14,14 @@ from mmo_simulators.common.faults import RequestRejected
 from mmo_simulators.common.messages import json_response, parse_json_object
 from mmo_simulators.operators.mtn.submissions import SubmissionKind
 
+# One page says 128 characters, another 160: who keeps to the first is taken by both.
 MESSAGE_CHARACTERS_MAX = 128
 PARTY_ID_TYPES = ("MSISDN", "EMAIL", "PARTY_CODE")
 
 _UUID4_PATTERN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE
 )
+# International, without plus and without a leading zero (documented).
 _MSISDN_PATTERN = re.compile(r"[1-9][0-9]{5,18}", re.ASCII)
 
 
@@ -41,6 +43,7 @@ def invalid_request(message: str) -> RequestRejected:
 def get_header(request: HttpRequest, name: str) -> str | None:
     """Return the header with this name. Raises RequestRejected when it occurs twice."""
     values = request.values(name.lower().encode())
+    # Which of two counts would depend on a proxy.
     if len(values) > 1:
         raise invalid_request(f"{name} is there {len(values)} times")
     if values:
@@ -53,6 +56,7 @@ def parse_basic_credentials(request: HttpRequest) -> tuple[str, str]:
     scheme, _, encoded = (get_header(request, "Authorization") or "").partition(" ")
     try:
         user, separator, key = base64.b64decode(encoded, validate=True).decode().partition(":")
+    # One refusal for every fault: no form of credentials is told from another.
     except ValueError:
         user, separator, key = "", "", ""
     if scheme.lower() != "basic" or not separator:
@@ -83,6 +87,7 @@ def parse_callback_url(request: HttpRequest, registered: str | None) -> str | No
     if value is None:
         return None
 
+    # An address in brackets that is none makes urlsplit raise.
     try:
         parts = urlsplit(value)
         host = parts.hostname
@@ -99,7 +104,9 @@ def parse_callback_url(request: HttpRequest, registered: str | None) -> str | No
 
 def registered_host(registered: str) -> str:
     """Return the host of a providerCallbackHost, which is a host name or a URL."""
-    return urlsplit(registered if "//" in registered else f"//{registered}").hostname or ""
+    if "//" not in registered:
+        registered = f"//{registered}"
+    return urlsplit(registered).hostname or ""
 
 
 def parse_submission(
@@ -114,8 +121,11 @@ def parse_submission(
     except ValueError:
         raise invalid_request("the body must be a JSON object") from None
 
-    texts = ("amount", "currency", "externalId", "payerMessage", "payeeNote")
-    for name in texts if kind.party else (*texts, kind.target_member):
+    names = ["amount", "currency", "externalId", "payerMessage", "payeeNote"]
+    if not kind.party:
+        names.append(kind.target_member)
+
+    for name in names:
         if not isinstance(document.get(name), str):
             raise invalid_request(f"{name} must be a string")
 
@@ -125,6 +135,7 @@ def parse_submission(
     if kind.party:
         _check_party(document.get(kind.party), kind.party)
 
+    # A 500 for what is a fault of the request, as MTN has it.
     if document["currency"] != currency:
         raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
     # What MTN answers to an exponent is not known; that it is refused is assumed.

@@ -14,6 +14,7 @@ ONGOING: Final = "ONGOING"
 # Pending forever.
 DELAYED: Final = "DELAYED"
 
+# momodeveloper.mtn.com/api-documentation/testing: row by row from this number on.
 _FIRST_TEST_NUMBER = 46733123450
 
 _FIRST_OUTCOMES = ("INTERNAL_PROCESSING_ERROR", "APPROVAL_REJECTED", "EXPIRED", ONGOING, DELAYED)

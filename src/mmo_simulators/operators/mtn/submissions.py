@@ -36,7 +36,9 @@ class SubmissionKind:
     def test_value(self, document: Mapping[str, Any]) -> str:
         """Return the number or id in a submission's body that may be a test value."""
         value = document[self.target_member]
-        return str(value["partyId"] if self.party else value)
+        if self.party:
+            return str(value["partyId"])
+        return str(value)
 
 
 # The member of a refund that names the X-Reference-Id of a request to pay.
