@@ -36,6 +36,7 @@ class ApiRejection(MerchantApiError):
     """Raised for a request that the gateway has rejected: nothing was stored."""
 
     def __init__(self, problem: ApiProblem) -> None:
+        # In the text too, which is what a merchant copies to the gateway's staff.
         if problem.request_id is None:
             named = ""
         else:
@@ -64,7 +65,7 @@ class GatewayUnavailable(MerchantApiError):
     def __init__(self, detail: str, problem: ApiProblem | None = None) -> None:
         super().__init__(detail)
 
-        # The problem document, where one came.
+        # The problem document, where one came. Without one it is unknown who has spoken.
         self.problem = problem
 
 

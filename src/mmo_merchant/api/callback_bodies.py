@@ -22,7 +22,8 @@ from mmo_merchant.api.tolerant_json import (
 from mmo_merchant.api.transaction_objects import TransactionObject, transaction_from
 from mmo_sansio.values.money import Money
 
-# The size limit of a body; transaction objects are smaller.
+# The size limit of a body. Transaction objects are smaller; an operator's `partyData` is the most
+# of a big one.
 CALLBACK_BYTES_MAX: Final = 1024 * 1024
 
 
@@ -74,15 +75,18 @@ def verify_key(headers: HasItems, keys: Sequence[str]) -> None:
     there are two (A4).
 
     Raises WrongKey, and ValueError when there is no key to compare with."""
+    # An empty key among ours would let everybody in who sends an empty X-API-KEY.
     if not keys or not all(keys):
         raise ValueError("Name at least one API key, and no empty one.")
 
+    # Two of them may be read differently by something on the way: none of them counts (A1).
     received = [value for name, value in headers.items() if name.lower() == "x-api-key"]
     if len(received) == 1:
         text = received[0]
     else:
         text = ""
 
+    # All keys are compared, so that the time does not tell which one was right.
     matches = [hmac.compare_digest(text.encode(errors="replace"), key.encode()) for key in keys]
     if not any(matches):
         raise WrongKey("X-API-KEY is none of our keys.")
@@ -94,12 +98,14 @@ def read_callback(headers: HasItems, body: bytes, keys: Sequence[str]) -> Callba
 
     Members and codes that are unknown are no error, as the gateway may add some. Raises WrongKey or
     UnreadableCallback."""
+    # First the key: nothing of a body is read that anybody may have sent.
     verify_key(headers, keys)
     if len(body) > CALLBACK_BYTES_MAX:
         raise UnreadableCallback(f"The body has more than {CALLBACK_BYTES_MAX} bytes.")
 
     try:
         members = read_object(body)
+        # Codes may come to the URL of results; they have no status (Q1).
         if "status" not in members and "qrImage" in members:
             return _read_qr_delivery(members)
 
@@ -107,6 +113,7 @@ def read_callback(headers: HasItems, body: bytes, keys: Sequence[str]) -> Callba
     except UnreadableBody as error:
         raise UnreadableCallback(str(error)) from None
 
+    # The gateway sends none (K1), so it would be booked as an end that nobody has reported.
     if not transaction.has_ended:
         raise UnreadableCallback("A pending payment has no result.")
 

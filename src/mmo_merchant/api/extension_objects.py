@@ -183,6 +183,7 @@ def parse_payee(body: bytes) -> PayeeObject:
 
 
 def _read_truth(members: JsonObject, name: str) -> bool | None:
+    # No bool(): the text "false" would be true, and somebody be paid whose account is barred.
     value: object = members.get(name)
     if value is not None and not isinstance(value, bool):
         raise UnreadableBody(f"{name} is neither true nor false.")
@@ -221,6 +222,7 @@ def _read_method(members: JsonObject) -> MethodObject:
 def _read_limits(members: JsonObject) -> CurrencyLimits:
     currency = read_text(members, "currency")
     decimals = members.get("decimals")
+    # JsonNumber keeps the text: 2.0 and 1e0 are numbers of decimals that no gateway sends.
     if not isinstance(decimals, JsonNumber) or decimals.text not in ("0", "1", "2", "3", "4"):
         raise UnreadableBody("decimals is no number of decimals.")
 
@@ -234,6 +236,7 @@ def _read_limits(members: JsonObject) -> CurrencyLimits:
 
 
 def _read_amount(value: object, name: str, currency: str) -> Money:
+    # Limits have no currency of their own in the answer: it stands once beside them.
     if not isinstance(value, JsonNumber):
         raise UnreadableBody(f"{name} is no number.")
     try:
@@ -246,5 +249,6 @@ def _objects(members: JsonObject, name: str) -> Sequence[JsonObject]:
     """Return the objects of an array. Raises UnreadableBody."""
     value: Any = members.get(name)
     if not isinstance(value, list):
+        # Not a Sequence of any kind: text is one too, and would be read letter by letter.
         raise UnreadableBody(f"{name} is no array.")
     return [checked_object(item, f"An element of {name}") for item in value]

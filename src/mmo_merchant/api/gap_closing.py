@@ -45,6 +45,7 @@ POLL_INTERVAL_MAX: Final = timedelta(minutes=15)
 # How long a payment may be pending (S3); the first listing goes back so far.
 PENDING_TIMEOUT: Final = timedelta(days=3)
 
+# Not by `strptime`, whose names of months follow the locale of the process.
 _MONTHS: Final = (
     "Jan",
     "Feb",
@@ -161,7 +162,9 @@ class Learned:
 def first_progress(now: datetime, since: datetime | None = None) -> GapProgress:
     """Return the progress of a program that begins to close gaps, from payments that were created
     since then; by default from the oldest that may be pending."""
-    return GapProgress(through=now - PENDING_TIMEOUT if since is None else since, list_at=now)
+    if since is None:
+        since = now - PENDING_TIMEOUT
+    return GapProgress(through=since, list_at=now)
 
 
 def next_step(
@@ -176,10 +179,12 @@ def next_step(
 
     `watched` is the payment with the earliest `ask_at` of those that were created before
     `progress.through`."""
+    # 1. A listing that is due: one request brings many results. Its window must not be empty (R2).
     list_at = _due(progress.list_at, now, rules.list_every)
     if list_at <= now and progress.through < now:
         return _list_step(access, progress, rules, now)
 
+    # 2. The watched payment that has waited longest.
     ask_at = None
     if watched is not None:
         ask_at = _due(watched.ask_at, now, POLL_INTERVAL_MAX)
@@ -188,6 +193,7 @@ def next_step(
         asked = evolve(watched, ask_at=now + POLL_INTERVAL)
         return LookUpStep(look_up_request(access, watched.gateway_reference), watched, asked)
 
+    # 3. Nothing is due. A listing whose window would be empty waits until there is one.
     if list_at <= now:
         list_at = now + POLL_INTERVAL
 
@@ -208,13 +214,17 @@ def _due(at: datetime, now: datetime, at_most: timedelta) -> datetime:
 def _list_step(
     access: ApiAccess, progress: GapProgress, rules: GapRules, now: datetime
 ) -> ListStep:
+    # A listing that is active keeps its window, so that its cursors fit (R5).
     if progress.window_end is None or progress.through_after is None:
+        # What was created after this may not be stored yet.
         settled = now - rules.overlap
         is_behind = settled - progress.through > rules.window_max
+        # Far behind, a piece of the past is listed. It is settled as a whole, so nothing overlaps.
         if is_behind:
             end = progress.through + rules.window_max
             after = end
         else:
+            # A clock that was set back takes nothing back: what was listed stays listed.
             end = now
             after = max(settled, progress.through)
 
@@ -229,6 +239,7 @@ def _list_step(
     else:
         request = page_request(access, progress.page)
 
+    # Due again in two minutes at the earliest: a program that is killed now asks no sooner.
     stored = evolve(progress, list_at=now + POLL_INTERVAL, version=progress.version + 1)
     return ListStep(request, stored)
 
@@ -238,6 +249,7 @@ def learn(step: GapStep, answer: Answer, *, rules: GapRules, now: datetime) -> L
     if isinstance(step, LookUpStep):
         return _learn_from_look_up(step, answer, now=now)
 
+    # The listing was stored with the next version before it was sent; what it brings is one more.
     progress = evolve(step.progress, version=step.progress.version + 1)
     try:
         return _learn_from_page(
@@ -247,6 +259,7 @@ def learn(step: GapStep, answer: Answer, *, rules: GapRules, now: datetime) -> L
         # A cursor that is no longer valid is an error of this kind: the listing begins again.
         return Learned(progress=evolve(progress, page=None), fault=error)
     except MerchantApiError as error:
+        # No answer, or one that says nothing of the listing: the same page is asked for again.
         return Learned(progress=progress, fault=error)
 
 
@@ -260,19 +273,21 @@ def _learn_from_page(
 ) -> Learned:
     assert progress.window_end is not None
     assert progress.through_after is not None
+    # By the gateway's clock too: if ours is ahead, it has yet to create payments before `after`.
     after = progress.through_after
     if gateway_time is not None:
         after = max(progress.through, min(after, gateway_time - rules.overlap))
 
     if page.next is not None:
+        # The pages of one listing follow at once: none shows a payment of another page.
         progress = evolve(progress, page=page.next, through_after=after, list_at=now)
     else:
-        is_behind = after == progress.window_end
-        progress = GapProgress(
-            through=after,
-            list_at=now if is_behind else now + rules.list_every,
-            version=progress.version,
-        )
+        # A piece of the past that was listed up to its end: the next piece follows at once.
+        list_at = now
+        if after != progress.window_end:
+            list_at = now + rules.list_every
+
+        progress = GapProgress(through=after, list_at=list_at, version=progress.version)
 
     return Learned(
         progress=progress,
@@ -289,6 +304,7 @@ def _learn_from_look_up(step: LookUpStep, answer: Answer, *, now: datetime) -> L
     try:
         found = read_found(answer)
     except TransactionNotFound as error:
+        # It was purged from the gateway, or is another brand's since the key was changed.
         return Learned(forgotten=step.watched.gateway_reference, fault=error)
     except MerchantApiError as error:
         return Learned(fault=error)
@@ -300,6 +316,7 @@ def _learn_from_look_up(step: LookUpStep, answer: Answer, *, now: datetime) -> L
 def watch(transaction: TransactionObject, *, now: datetime) -> WatchedPayment:
     """Return when to ask about a payment again: the older it is, the later."""
     age = now - transaction.created_at
+    # A payment ends soon or late: who has waited an hour can wait a quarter of one more.
     pause = min(max(age / 4, POLL_INTERVAL), POLL_INTERVAL_MAX)
     return WatchedPayment(
         gateway_reference=transaction.gateway_reference,

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from attrs import field, frozen
 
@@ -50,13 +51,14 @@ from mmo_sansio.values.problems import FieldError
 
 T = TypeVar("T")
 
+# The gateway's member `instance` is this and the request's name, which X-Request-Id has too (G9).
 INSTANCE_PREFIX: Final = "urn:x-request-id:"
+
+# A longer Retry-After (eleven days and more), or one that is a date, is ignored.
 RETRY_AFTER_DIGITS_MAX: Final = 6
-_UNRESERVED: Final = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-)
 
-
+# A host in brackets is an address of IPv6 (RFC 3986 section 3.2.2). User, path and query have no
+# place: the key would go where nobody meant it to.
 _GATEWAY_ADDRESS: Final = re.compile(
     r"https?://(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?",
     re.ASCII | re.IGNORECASE,
@@ -76,16 +78,17 @@ class ApiAccess:
     def __attrs_post_init__(self) -> None:
         """Raise ValueError for an address that is none, and for one that would give the key
         away."""
-        found = _GATEWAY_ADDRESS.fullmatch(self.base_url)
-        if found is None:
+        address = _GATEWAY_ADDRESS.fullmatch(self.base_url)
+        if address is None:
             raise ValueError(
                 "The gateway's address is a scheme and a host, such as https://gateway.example:"
                 " without user, path and query."
             )
 
-        if not (self.uses_tls or self.allow_clear or _is_loopback(found["host"])):
+        # Whoever reads the key can pay out in the brand's name; loopback never leaves the machine.
+        if not (self.uses_tls or self.allow_clear or _is_loopback(address["host"])):
             raise ValueError(
-                f"http://{found['host']} would carry the API key, with which anybody can pay out,"
+                f"http://{address['host']} would carry the API key, with which anybody can pay out,"
                 " in the clear: use https."
             )
 
@@ -116,6 +119,7 @@ class ApiAccess:
 
 
 def _is_loopback(host: str) -> bool:
+    # Other names are never looked up: what one means may change after this check.
     if host.lower() == "localhost":
         return True
     try:
@@ -188,6 +192,7 @@ class RecordsWindow:
     type: Type | None = None
     method: str | None = None
     status: Status | None = None
+    # Far below the 5,000 that the gateway allows (R4): a page is held in memory as a whole.
     page_size: int = 500
 
 
@@ -243,12 +248,12 @@ def payee_request(access: ApiAccess, method: str, msisdn: str, name: str = "") -
 def encode_segment(text: str) -> bytes:
     """Return the text as one segment of a path or one value of a query, percent-encoded (RFC 3986;
     L3)."""
-    return b"".join(
-        bytes((byte,)) if byte in _UNRESERVED else b"%%%02X" % byte for byte in text.encode()
-    )
+    return quote(text, safe="").encode("ascii")
 
 
 def _timestamp(moment: datetime) -> str:
+    # createdAt has microseconds (G5): bounds cut to seconds would leave payments out, or list some
+    # twice.
     return format_with_microseconds(from_datetime(moment))
 
 
@@ -283,13 +288,18 @@ def read_page(answer: Answer) -> TransactionPage:
     body = _successful_body(answer)
     try:
         members = read_object(body)
-        pages, data = checked_object(members.get("pages"), "pages"), members.get("data")
-        if not isinstance(data, list):
+        pages = checked_object(members.get("pages"), "pages")
+        records = members.get("data")
+        if not isinstance(records, list):
             raise UnreadableBody("data is no array.")
 
-        rows = tuple([transaction_from(checked_object(record, "A record")) for record in data])
+        transactions = tuple(
+            [transaction_from(checked_object(record, "A record")) for record in records]
+        )
         return TransactionPage(
-            rows, read_optional_text(pages, "next"), read_optional_text(pages, "previous")
+            transactions,
+            read_optional_text(pages, "next"),
+            read_optional_text(pages, "previous"),
         )
     except UnreadableBody as error:
         raise GatewayUnavailable(f"The answer can't be read. {error}") from None
@@ -313,6 +323,7 @@ def read_payee(answer: Answer) -> PayeeObject:
 
 
 def _read_extension(answer: Answer, parse: Callable[[bytes], T]) -> T:
+    # A 404 of a route is no transaction that was not found: the gateway tells nothing here at all.
     body = _successful_body(answer, {(401, "unauthorized"): KeyRejected})
     try:
         return parse(body)
@@ -320,6 +331,7 @@ def _read_extension(answer: Answer, parse: Callable[[bytes], T]) -> T:
         raise GatewayUnavailable(f"The answer can't be read. {error}") from None
 
 
+# By status and code together: a proxy on the way may answer 401 or 404 too, without our codes.
 _REJECTIONS: Final[Mapping[tuple[int, str], type[ApiRejection]]] = {
     (401, "unauthorized"): KeyRejected,
     (404, "not_found"): TransactionNotFound,
@@ -337,15 +349,19 @@ def _successful_body(
     if answer.status == 200:
         return answer.body
 
+    # 1. Without a problem document nobody of the gateway has spoken: a proxy's 404 proves nothing.
     problem = _read_problem(answer)
     if problem is None:
         raise GatewayUnavailable(
             f"The answer was HTTP {answer.status}, without a problem document."
         )
 
+    # 2. The gateway speaks, but of its own state and not of the request (P4, P5): send it again
+    # later.
     if problem.status >= 500 or problem.status in (408, 429):
         raise GatewayUnavailable(f"{problem.status} {problem.cause}: {problem.detail}", problem)
 
+    # 3. The gateway has rejected the request: nothing was stored.
     raise rejections.get((problem.status, problem.error_code), ApiRejection)(problem)
 
 
@@ -353,9 +369,13 @@ def _read_problem(response: HttpResponse) -> ApiProblem | None:
     """Return the problem document of the response; None when it has none."""
     try:
         members = read_object(response.body)
-        type_uri, detail = read_text(members, "type"), read_text(members, "detail")
-        title, error_code = read_text(members, "title"), read_text(members, "errorCode")
+        type_uri = read_text(members, "type")
+        title = read_text(members, "title")
+        detail = read_text(members, "detail")
+        error_code = read_text(members, "errorCode")
         instance = read_optional_text(members, "instance") or ""
+
+        # Only a fault of fields has `errors` (P1).
         faults = members.get("errors")
         if isinstance(faults, list):
             errors = [checked_object(fault, "An error") for fault in faults]
@@ -368,8 +388,12 @@ def _read_problem(response: HttpResponse) -> ApiProblem | None:
     except UnreadableBody:
         return None
 
+    # Seconds; the other form, a date (RFC 9110 section 10.2.3), the gateway does not send.
     retry_after = (response.value(b"retry-after") or b"").decode("latin-1")
-    has_delay = retry_after.isdecimal() and len(retry_after) <= RETRY_AFTER_DIGITS_MAX
+    retry_after_s = None
+    if retry_after.isdecimal() and len(retry_after) <= RETRY_AFTER_DIGITS_MAX:
+        retry_after_s = int(retry_after)
+
     return ApiProblem(
         response.status,
         title,
@@ -378,11 +402,13 @@ def _read_problem(response: HttpResponse) -> ApiProblem | None:
         detail,
         fields,
         _request_id(instance, response),
-        int(retry_after) if has_delay else None,
+        retry_after_s,
     )
 
 
 def _request_id(instance: str, response: HttpResponse) -> str | None:
+    # The document may have been stored without its head, and a proxy may drop fields of the head:
+    # either names the request.
     if instance.startswith(INSTANCE_PREFIX):
         return instance.removeprefix(INSTANCE_PREFIX)
     header = response.value(b"x-request-id")

@@ -38,10 +38,11 @@ from mmo_merchant.api.new_payments import NewPayment, PayOut, operation_of
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_sansio.http.messages import HttpRequest
 
-# Seconds before each further attempt; after the last one the outcome counts as unclear.
+# Seconds before each further attempt; after the last one the outcome counts as unclear. Longer each
+# time, so that a gateway that is overloaded is not asked by everybody at once.
 PAUSES_S: Final = (1.0, 3.0, 9.0, 27.0)
 
-# The longest `Retry-After`, in seconds, that is waited for.
+# The longest `Retry-After`, in seconds, that is waited for: a payer may wait for the caller.
 PAUSE_MAX_S: Final = 60.0
 
 T = TypeVar("T")
@@ -76,14 +77,21 @@ def create_or_get(
     Raises ApiRejection when the gateway rejects the payment, ReferenceMismatch when the reference
     belongs to another payment, GatewayUnavailable when nothing was sent, and OutcomeUnclear when it
     cannot be learnt what happened."""
-    create, look_up = (
-        creation_request(access, payment),
-        reference_look_up_request(access, payment.merchant_reference),
-    )
-    looks_up, was_unclear, is_used = not is_first_attempt, False, False
-    pause_s, pauses = 0.0, iter(pauses_s)
+    create = creation_request(access, payment)
+    look_up = reference_look_up_request(access, payment.merchant_reference)
+
+    # Which of the two leaves next. A creation leaves only where none left before, or after a 404.
+    looks_up = not is_first_attempt
+    # Whether a creation has left of which nobody has said what became of it.
+    was_unclear = False
+    # Whether the gateway has said that the reference has a payment: then nothing is created.
+    is_used = False
+
+    pauses = iter(pauses_s)
+    pause_s = 0.0
     while True:
-        answer = yield Ask(look_up if looks_up else create, pause_s)
+        request = look_up if looks_up else create
+        answer = yield Ask(request, pause_s)
         pause_s = 0.0
         failure: MerchantApiError
         try:
@@ -91,20 +99,27 @@ def create_or_get(
                 return _found_payment(read_found(answer), payment)
             return read_started(answer)
         except TransactionNotFound as error:
+            # Nothing is stored under the reference: the creation may leave, at once. A 404 to a
+            # creation, or for a reference that was called used, is a failure like others.
             if looks_up and not is_used:
                 looks_up = False
                 continue
             failure = error
         except ReferenceUsed:
+            # Not ours to judge: the payment may be that of a lost answer, or of another program.
+            # The look-up tells, at once.
             looks_up = is_used = True
             continue
         except ApiRejection as error:
+            # The gateway rejects this request, but an earlier one may have made the payment (P5).
             if was_unclear:
                 raise OutcomeUnclear(payment.merchant_reference, str(error)) from error
             raise
         except GatewayUnavailable as error:
+            # A look-up makes nothing, so its failure leaves nothing unclear.
             was_unclear = was_unclear or not (looks_up or _has_stored_nothing(error))
-            looks_up, failure = True, error
+            looks_up = True
+            failure = error
 
         delay_s = next(pauses, None)
         if delay_s is None and (was_unclear or is_used):
@@ -116,6 +131,7 @@ def create_or_get(
 
 
 def _has_stored_nothing(error: GatewayUnavailable) -> bool:
+    # Without a problem document it may be a proxy that speaks, behind which the request went on.
     """Tell whether the gateway itself says that it has not stored the request (P4, P5)."""
     return error.problem is not None and error.problem.status in (408, 429, 503)
 
@@ -125,6 +141,7 @@ def _advised_pause_s(failure: MerchantApiError) -> float:
     problem = None
     if isinstance(failure, GatewayUnavailable | ApiRejection):
         problem = failure.problem
+
     if problem is None:
         return 0.0
     return min(float(problem.retry_after_s or 0), PAUSE_MAX_S)
@@ -134,6 +151,7 @@ def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPaym
     """Return the payment that a look-up has found. Raises ReferenceMismatch when another one was
     asked for."""
     operation = operation_of(payment)
+    # The gateway stores these as they were sent, so any difference means another payment.
     compared = (
         ("type", found.type, operation.type),
         ("flow", found.flow, operation.flow),
@@ -142,10 +160,12 @@ def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPaym
         ("amount", found.requested_amount, payment.amount),
     )
     differences = tuple(name for name, theirs, ours in compared if theirs != ours)
-    if isinstance(payment, PayOut) and found.party.msisdn.lstrip(
-        "+"
-    ) != payment.payee.msisdn.lstrip("+"):
-        differences += ("payee",)
+
+    # The same number may have been sent with its "+" the first time, and without it now (M3).
+    if isinstance(payment, PayOut):
+        msisdn = payment.payee.msisdn.lstrip("+")
+        if found.party.msisdn.lstrip("+") != msisdn:
+            differences += ("payee",)
 
     if differences:
         raise ReferenceMismatch(found.gateway_reference, found.status, differences)

@@ -106,6 +106,7 @@ def operation_of(payment: NewPayment) -> Operation:
 def creation_body(payment: NewPayment) -> bytes:
     """Return the JSON body of the creation request; amounts are exact decimals, and absent members
     are left out."""
+    # "null" as JSON text: a member whose value is absent. The text "null" has quotes here.
     members = (
         f"{json.dumps(name)}:{value}" for name, value in _members(payment) if value != "null"
     )
@@ -153,6 +154,8 @@ def _party_object(party: Party) -> str:
 
 
 def _label(value: LabelValue) -> str:
+    # A decimal has no form in Python's JSON, and a float would lose digits (G6); "f" writes no
+    # exponent.
     if isinstance(value, Decimal):
         return format(value, "f")
     return json.dumps(value)

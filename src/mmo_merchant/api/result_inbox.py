@@ -16,6 +16,7 @@ ConnectionT = TypeVar("ConnectionT")
 ConnectionT_co = TypeVar("ConnectionT_co", covariant=True)
 
 
+# `take` alone makes a result count once; the rest is the gap closer's memory.
 class Inbox(Protocol[ConnectionT_co]):
     """Remembers which results were handled, and how far the gaps are closed, in the merchant's own
     database."""
@@ -61,6 +62,8 @@ def take_result(
     """Hand a result to the handler unless it was taken before, and return whether it was new. What
     the handler raises is raised: then the result is not taken, and will come again."""
     with inbox.take(result.gateway_reference) as connection:
+        # None: the callback came twice, or the gap closer was faster. Its effect must not come
+        # twice.
         if connection is None:
             return False
         handle(result, connection)
@@ -83,11 +86,13 @@ def receive_callback(
     wrong key; 400 for another body. What a handler raises is raised: answer with 500, and the gap
     closer brings the result again."""
     try:
+        # Before any look at the database: anybody can call this URL (A4).
         received = read_callback(headers, body, keys)
     except CallbackRejected as error:
         return error.status
 
     match received:
+        # The code is shown, and shown again if it comes again: it needs no place in the inbox.
         case QrDelivery():
             if on_qr_code is not None:
                 on_qr_code(received)

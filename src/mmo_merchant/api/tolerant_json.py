@@ -21,6 +21,8 @@ from mmo_sansio.values.strict_json import JsonNumber
 JsonObject: TypeAlias = Mapping[str, Any]
 
 
+# Crockford's alphabet, in which I, L, O and U are missing; 26 characters of 5 bits hold 128, so the
+# first is at most 7.
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
@@ -32,6 +34,8 @@ class UnreadableBody(ValueError):
 def read_object(body: bytes) -> JsonObject:
     """Return the JSON object in a body. Raises UnreadableBody."""
     try:
+        # RecursionError: arrays nested thousands deep, which the gateway never sends and others
+        # may.
         parsed = _DECODER.decode(body.decode())
     except (ValueError, RecursionError):
         raise UnreadableBody("The body is not JSON in UTF-8.") from None
@@ -81,10 +85,12 @@ def read_money(members: JsonObject, name: str) -> Money:
     """Return a Money member. Raises UnreadableBody for a value that is no exact amount of a
     currency of ISO 4217."""
     amount = checked_object(members.get(name), name)
-    value, currency = amount.get("value"), read_text(amount, "currency")
+    value = amount.get("value")
+    currency = read_text(amount, "currency")
     if not isinstance(value, JsonNumber):
         raise UnreadableBody(f"{name}.value is no number.")
     try:
+        # KeyError: a currency that ISO 4217 does not have, so that its decimals are unknown.
         return to_money(parse_number(value.text), currency)
     except (ValueError, KeyError):
         raise UnreadableBody(f"{name} is no amount of {currency}.") from None
@@ -113,6 +119,17 @@ def read_optional_time(members: JsonObject, name: str) -> datetime | None:
     return read_time(members, name)
 
 
+def read_optional_object(members: JsonObject, name: str) -> Mapping[str, Any] | None:
+    """Return an object member with its numbers as int or Decimal; None when it is null or absent.
+    Raises UnreadableBody."""
+    value = members.get(name)
+    if value is None:
+        return None
+
+    plain: Mapping[str, Any] = plain_value(checked_object(value, name))
+    return plain
+
+
 def read_base64(members: JsonObject, name: str) -> bytes:
     """Return the bytes of a member in base64. Raises UnreadableBody."""
     try:
@@ -130,6 +147,7 @@ def plain_value(value: object) -> Any:
                 number = parse_number(text)
             except ValueError:
                 raise UnreadableBody("A number is too long.") from None
+            # `1.0` stays a decimal: a label comes back as it was sent (M4).
             if text.lstrip("-").isdigit():
                 return int(text)
             return number
@@ -141,10 +159,12 @@ def plain_value(value: object) -> Any:
             return value
 
 
+# Python's decoder takes NaN and Infinity by itself, which are no JSON (RFC 8259 section 6).
 def _reject_constant(name: str) -> Decimal:
     raise UnreadableBody(f"{name} is not JSON.")
 
 
+# Numbers stay text until a field says what they are: no binary float ever holds an amount (G6).
 _DECODER: Final = json.JSONDecoder(
     parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant
 )

@@ -11,11 +11,11 @@ from attrs import field, frozen
 from mmo_merchant.api.tolerant_json import (
     JsonObject,
     checked_object,
-    plain_value,
     read_gateway_reference,
     read_money,
     read_object,
     read_optional_money,
+    read_optional_object,
     read_optional_text,
     read_optional_time,
     read_status,
@@ -82,6 +82,7 @@ class TransactionObject:
         again may pay twice. A code that is not known here proves nothing."""
         if self.status is not Status.FAILED:
             return False
+        # A code that a newer gateway has added is unknown here; the catalogue says of each (E1).
         try:
             return not EXPLANATIONS[ErrorCode(self.error_code or "")].proves_nothing_moved
         except ValueError:
@@ -96,8 +97,12 @@ def parse_transaction(body: bytes) -> TransactionObject:
 def transaction_from(members: JsonObject) -> TransactionObject:
     """Return the transaction with these members; members that are unknown are ignored. Raises
     UnreadableBody."""
-    labels = members.get("labels")
     provider_data = members.get("providerData")
+    if provider_data is None:
+        details = None
+    else:
+        details = _read_details(checked_object(provider_data, "providerData"))
+
     return TransactionObject(
         status=read_status(members),
         type=read_text(members, "type"),
@@ -111,15 +116,13 @@ def transaction_from(members: JsonObject) -> TransactionObject:
         country=read_text(members, "country"),
         requested_amount=read_money(members, "requestedAmount"),
         final_amount=read_optional_money(members, "finalAmount"),
-        labels=None if labels is None else plain_value(checked_object(labels, "labels")),
+        labels=read_optional_object(members, "labels"),
         created_at=read_time(members, "createdAt"),
         completed_at=read_optional_time(members, "completedAt"),
         completion_source=read_optional_text(members, "completionSource"),
         error_code=read_optional_text(members, "errorCode"),
         error_message=read_optional_text(members, "errorMessage"),
-        provider_data=None
-        if provider_data is None
-        else _read_details(checked_object(provider_data, "providerData")),
+        provider_data=details,
     )
 
 
@@ -135,12 +138,11 @@ def _read_party(members: JsonObject) -> Party:
 
 
 def _read_details(members: JsonObject) -> ProviderDetails:
-    party_data = members.get("partyData")
     return ProviderDetails(
         read_text(members, "name"),
         read_text(members, "title"),
         read_optional_money(members, "fee"),
-        None if party_data is None else plain_value(checked_object(party_data, "partyData")),
+        read_optional_object(members, "partyData"),
         read_optional_text(members, "errorCode"),
         read_optional_text(members, "errorMessage"),
     )

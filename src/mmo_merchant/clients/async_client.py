@@ -69,6 +69,7 @@ class AsyncMerchantClient:
 
         Raises ValueError as :class:`mmo_merchant.MerchantClient` does."""
         self.access = ApiAccess(base_url, api_key, allow_clear)
+        # By http a proxy of the environment would read the key.
         self._http = http or httpx.AsyncClient(timeout=timeout_s, trust_env=self.access.uses_tls)
         self._owns_http = http is None
         self._timeout_s = timeout_s
@@ -164,6 +165,8 @@ class AsyncMerchantClient:
     async def send(self, request: HttpRequest) -> Answer:
         """Send a request and return its answer. Redirects are not followed."""
         try:
+            # One limit for the whole exchange; that of httpx counts for each wait, and a trickle
+            # never ends it.
             with anyio.fail_after(self._timeout_s):
                 response = await self._http.send(
                     to_httpx(self._http, request), follow_redirects=False

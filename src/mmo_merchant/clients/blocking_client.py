@@ -74,7 +74,9 @@ class MerchantClient:
         but loopback, which would give the key away, unless `allow_clear`. By `http` no proxy of
         the environment is used."""
         self.access = ApiAccess(base_url, api_key, allow_clear)
+        # By http a proxy of the environment would read the key.
         self._http = http or httpx.Client(timeout=TIMEOUT_S, trust_env=self.access.uses_tls)
+        # Who brought a client may use it elsewhere: it is not ours to close.
         self._owns_http = http is None
         self._sleep = sleep
 
@@ -160,12 +162,15 @@ class MerchantClient:
     def send(self, request: HttpRequest) -> Answer:
         """Send a request and return its answer. Redirects are not followed."""
         try:
+            # A redirect would carry the key to another host.
             response = self._http.send(to_httpx(self._http, request), follow_redirects=False)
         except httpx.HTTPError as error:
             return no_answer(error)
         return from_httpx(response)
 
     def _drive(self, exchange: Exchange[T]) -> T:
+        # The first request comes before any answer; a generator's result comes with its
+        # StopIteration.
         ask = next(exchange)
         while True:
             if ask.pause_s:
@@ -195,5 +200,6 @@ def from_httpx(response: httpx.Response) -> HttpResponse:
 
 
 def no_answer(error: httpx.HTTPError) -> NoAnswer:
+    # Some errors of httpx have no text of their own.
     """Return that there was no answer, and why."""
     return NoAnswer(f"{type(error).__name__}: {error}".rstrip(": "))

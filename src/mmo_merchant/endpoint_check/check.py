@@ -40,6 +40,7 @@ PROBE_TIMEOUT_S: Final = 15.0
 # Stands for the gatewayReference in a URL or a command.
 REFERENCE_PLACE: Final = "{reference}"
 
+# Of the 80 random bits of a ULID the first 40; the other 40 number the payments of the run.
 _RUN_RANDOM_BITS: Final = 40
 
 # Returns what the merchant's own program reports about a gatewayReference. Raises ProbeError.
@@ -68,12 +69,16 @@ async def check_endpoint(
 
         script = situation.write(payments)
         played.append((situation, script, await play(endpoint, script)))
+        # Nobody answers at all: each further situation would only show that again, after its time
+        # limit.
         if len(played) == 1 and isinstance(played[0][2][0][0], NoEndpointAnswer):
             break
 
+    # A second effect of a repeat may come after the answers; it has to show, too.
     if probe is not None:
-        await anyio.sleep(settle_s)  # So that a second effect of a repeat shows, too.
+        await anyio.sleep(settle_s)
 
+    # One deadline for all payments: a program that handles nothing costs it once.
     deadline = anyio.current_time() + settle_s
     verdicts = {}
     for situation, script, observed in played:
@@ -122,6 +127,7 @@ async def _handled(
     deadline."""
     found = {}
     for reference, handling in expected.items():
+        # Too few times may become enough with time, and nothing else may.
         while True:
             found[reference] = reported = await _ask(probe, reference)
             is_awaited = isinstance(reported, Handling) and reported.times < handling.times
@@ -143,10 +149,13 @@ def find_probe(text: str, endpoint: PlayedEndpoint) -> Probe:
     """Return the probe that reads an http or https URL, or runs a command and reads its standard
     output. Either has REFERENCE_PLACE where the gatewayReference belongs. Raises ValueError, with a
     sentence, when it cannot be used."""
+
     if REFERENCE_PLACE not in text:
         raise ValueError(f"write {REFERENCE_PLACE} where the gatewayReference belongs.")
+    # Split once, here: what replaces the reference later is never read as a second word.
     if not text.startswith(("http://", "https://")):
         return partial(_ask_command, shlex.split(text))
+    # So that a wrong address shows before anything is played.
     parse_url(text.replace(REFERENCE_PLACE, "reference"))
     return partial(_ask_url, evolve(endpoint, deadline_s=PROBE_TIMEOUT_S), text)
 
@@ -175,6 +184,8 @@ async def _ask_url(endpoint: PlayedEndpoint, url: str, reference: str) -> str:
     match status:
         case 200:
             return body.decode(errors="replace")
+        # A resource that does not exist is what many programs answer for a payment that they do not
+        # know.
         case 404:
             return json.dumps(0)
         case _:

@@ -60,10 +60,14 @@ ANSWER_BYTES_MAX: Final = 1024 * 1024
 
 RECEIVE_BYTES: Final = 16 * 1024
 
+# Both ends of the range, so that only this version is offered.
 _PROTOCOL_VERSIONS: Final = {
     TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
     TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
 }
+
+# Everything by which the endpoint, or the network, can break an exchange; faults of our own are
+# raised.
 _FAILURES = (
     OSError,
     anyio.BrokenResourceError,
@@ -108,9 +112,8 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
     """Return the context that verifies a receiver as the gateway does (K7)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.hostname_checks_common_name = (
-        False  # RFC 9110 section 4.3.4: only names that are said to be names.
-    )
+    # Only names that are said to be names count (RFC 9110 section 4.3.4).
+    context.hostname_checks_common_name = False
     context.set_alpn_protocols(["http/1.1"])
     context.load_default_certs()
     if ca_file is not None:
@@ -122,6 +125,7 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
 async def play(endpoint: PlayedEndpoint, script: Script) -> list[list[Observation]]:
     """Send the requests of a script, round by round, and return what followed each."""
     observed = []
+    # Opened first: they wait while the requests are sent, and are closed with the block.
     async with AsyncExitStack() as stack:
         if script.connection is ConnectionUse.WITH_SILENT:
             for _ in range(SILENT_CONNECTIONS):
@@ -151,6 +155,7 @@ async def _open_silent(endpoint: PlayedEndpoint, stack: AsyncExitStack) -> None:
 async def _play_round(
     endpoint: PlayedEndpoint, requests: Sequence[PlayedRequest], kept: _KeptConnection | None
 ) -> list[Observation]:
+    # By number, as answers may come in any order.
     observed: dict[int, Observation] = {}
 
     async def send(number: int, request: PlayedRequest) -> None:
@@ -182,17 +187,17 @@ async def _observe(
     """Send one request and return what followed."""
     with anyio.move_on_after(endpoint.deadline_s) as scope:
         try:
-            if kept is None or kept.stream is None:
-                return await _send(
-                    endpoint, request, await _connect(endpoint, request.tls), kept, scope
-                )
-            stream, kept.stream = kept.stream, None
-            try:
-                return await _send(endpoint, request, stream, kept, scope)
-            except _FAILURES:  # It was closed meanwhile, as it may be.
-                return await _send(
-                    endpoint, request, await _connect(endpoint, request.tls), kept, scope
-                )
+            if kept is not None and kept.stream is not None:
+                # Taken out first: a request that is cancelled leaves no stream that is half read.
+                stream = kept.stream
+                kept.stream = None
+
+                # The endpoint may have closed it meanwhile, as it may: a new one is opened then.
+                with suppress(*_FAILURES):
+                    return await _send(endpoint, request, stream, kept, scope)
+
+            stream = await _connect(endpoint, request.tls)
+            return await _send(endpoint, request, stream, kept, scope)
         except _FAILURES as error:
             return NoEndpointAnswer(_failure_reason(error))
 
@@ -224,15 +229,19 @@ async def get(endpoint: PlayedEndpoint) -> tuple[int, bytes]:
 
 async def _connect(endpoint: PlayedEndpoint, tls: TlsVersion | None) -> ByteStream:
     """Return a connection, under TLS unless the URL says http. Raises one of _FAILURES."""
-    target, context = endpoint.target, endpoint.contexts[tls]
+    target = endpoint.target
+    context = endpoint.contexts[tls]
     tcp = await anyio.connect_tcp(target.host, target.port)
     if target.scheme == "http":
         return tcp
 
+    # Many servers close without TLS's own end, and the framing of HTTP tells whether a body is
+    # whole.
     try:
         return await TLSStream.wrap(
             tcp, hostname=target.host, ssl_context=context, standard_compatible=False
         )
+    # Cancellation too: nothing else knows of the connection yet.
     except BaseException:
         await anyio.aclose_forcefully(tcp)
         raise
@@ -251,7 +260,8 @@ async def _send(
     The head is the answer, as for the gateway (K2); the body may break off, or last longer than the
     scope."""
     started = anyio.current_time()
-    is_kept = is_whole = False
+    is_kept = False
+    is_whole = False
     try:
         for number, piece in enumerate(_pieces(endpoint, request)):
             if number:
@@ -262,19 +272,21 @@ async def _send(
             return NoEndpointAnswer("the request was broken off")
 
         head = await _receive_head(stream)
-        duration_s, deadline, scope.deadline = (
-            anyio.current_time() - started,
-            scope.deadline,
-            math.inf,
-        )
+        duration_s = anyio.current_time() - started
+
+        # From here the deadline ends only the body: an answer that has come stays an answer.
+        deadline = scope.deadline
+        scope.deadline = math.inf
         body = bytearray()
         with anyio.CancelScope(deadline=deadline), suppress(*_FAILURES):
             is_whole = await _receive_body(stream, head, body)
 
+        # Unread bytes of a body would be taken for the beginning of the next answer.
         is_kept = kept is not None and is_whole and _is_reusable(head)
         has_key = endpoint.key in head.raw or endpoint.key in body
         return EndpointAnswer(head.status, duration_s, has_key=has_key, is_whole=is_whole)
     finally:
+        # Also after a failure or a cancellation: then nothing is kept.
         if kept is not None and is_kept:
             kept.stream = stream
         else:
@@ -294,16 +306,19 @@ def _pieces(endpoint: PlayedEndpoint, request: PlayedRequest) -> Sequence[bytes]
             return [written]
         case SendingPace.HEAD_FIRST:
             return [written[:end], written[end:]]
+        # The body leaves with the last piece of the head, so that the head alone is slow.
         case SendingPace.SLOW_HEAD:
             *pieces, last = _divide(written[:end])
             return [*pieces, last + written[end:]]
         case SendingPace.SLOW_BODY:
             return [written[:end], *_divide(written[end:])]
         case SendingPace.BROKEN_OFF:
+            # After half of it the connection is closed, by the one that sends.
             return [written[: end + len(request.body) // 2]]
 
 
 def _divide(data: bytes) -> list[bytes]:
+    # Rounded up, so that there are at most PIECES of them.
     size = -(-len(data) // PIECES)
     return [data[at : at + size] for at in range(0, len(data), size)]
 
@@ -318,6 +333,7 @@ async def _receive(stream: ByteStream) -> bytes:
 
 async def _receive_head(stream: ByteStream) -> FinalResponseHead:
     """Return the head of the answer. Raises one of _FAILURES."""
+    # A server may send interim answers before (RFC 9110 section 15.2); the reader skips them.
     reader = ResponseHeadReader()
     while (head := reader.receive(await _receive(stream))) is None:
         pass
@@ -331,6 +347,7 @@ async def _receive_body(stream: ByteStream, head: FinalResponseHead, body: bytea
     while True:
         for piece in decoder.read_available():
             body += piece
+        # More than the limit is left unread, as the gateway leaves it (K4).
         if decoder.is_complete or len(body) >= ANSWER_BYTES_MAX:
             return decoder.is_complete
         decoder.receive(await _receive(stream))
@@ -346,6 +363,7 @@ def _is_reusable(head: FinalResponseHead) -> bool:
 
 def _failure_reason(error: BaseException) -> str:
     """Return what happened, as a clause without a final dot."""
+    # anyio raises an OSError of its own, from the one that says why.
     cause = error.__cause__ or error
     if isinstance(cause, BaseExceptionGroup):  # One for each address that was tried.
         cause = cause.exceptions[0]

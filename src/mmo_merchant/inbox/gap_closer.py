@@ -28,7 +28,7 @@ from mmo_merchant.api.result_inbox import Inbox, take_result
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_merchant.clients.blocking_client import MerchantClient
 
-# Seconds to wait while another program closes the same gaps.
+# Seconds to wait while another program closes the same gaps: it may be killed, and then we go on.
 OTHER_PROGRAM_PAUSE_S: Final = 5.0
 
 ConnectionT = TypeVar("ConnectionT")
@@ -55,20 +55,28 @@ class GapCloser(Generic[ConnectionT]):
         """Prepare to close gaps. `since` is the earliest creation time of payments that are of
         interest, for the first start on an inbox; by default it is three days ago, the age that a
         pending payment may have."""
-        self._client, self._inbox, self._handle = client, inbox, handle
+        self._client = client
+        self._inbox = inbox
+        self._handle = handle
         self._rules = rules or GapRules()
-        self._since, self._now = since, now
+        self._since = since
+        self._now = now
 
     def step(self) -> float:
         """Send the one request that is due, if any, and hand over the results in its answer. Return
         the seconds after which to call it again."""
-        inbox, rules = self._inbox, self._rules
+        inbox = self._inbox
+        rules = self._rules
+
+        # 1. What is due, by what is stored: other programs may have asked meanwhile.
         progress = self._load_progress()
         watched = inbox.next_watched(progress.through)
         step = next_step(self._client.access, progress, watched, rules=rules, now=self._now())
         if isinstance(step, datetime):
             return max(0.0, (step - self._now()).total_seconds())
 
+        # 2. Stored before it is sent: of several programs one gets the step, and a killed one has
+        # asked.
         if isinstance(step, LookUpStep):
             is_ours = inbox.begin_look_up(step.watched, step.asked)
         else:
@@ -77,17 +85,22 @@ class GapCloser(Generic[ConnectionT]):
         if not is_ours:
             return OTHER_PROGRAM_PAUSE_S
 
+        # 3. Ask.
         learned = learn(step, self._client.send(step.request), rules=rules, now=self._now())
         if learned.fault is not None:
             log.warning("gap_request_failed", extra={"fault": str(learned.fault)})
 
+        # 4. Results are handed over before the progress is stored: who is killed in between gets
+        # them again, and the inbox takes each once.
         left = [*learned.watched, *self._hand_over(learned)]
         if learned.progress is not None:
             inbox.save_progress(learned.progress, watched=left)
         else:
-            inbox.save_watched(
-                left, forgotten=[] if learned.forgotten is None else [learned.forgotten]
-            )
+            forgotten = []
+            if learned.forgotten is not None:
+                forgotten.append(learned.forgotten)
+
+            inbox.save_watched(left, forgotten=forgotten)
 
         return 0.0
 
@@ -113,11 +126,15 @@ class GapCloser(Generic[ConnectionT]):
     def _step_safely(self) -> float:
         try:
             return self.step()
+        # Whatever the handler or the database raises: without this thread no lost result would ever
+        # come.
         except Exception:
             log.exception("gap_step_failed")
             return POLL_INTERVAL.total_seconds()
 
     def _load_progress(self) -> GapProgress:
+        # Of several programs that begin at once one stores the first progress, and all go on from
+        # it.
         progress = self._inbox.load_progress()
         while progress is None:
             self._inbox.save_progress(first_progress(self._now(), self._since))
@@ -131,6 +148,7 @@ class GapCloser(Generic[ConnectionT]):
         for result in learned.results:
             try:
                 take_result(self._inbox, result, self._handle)
+            # One result that cannot be handled keeps no other from being handled.
             except Exception:
                 log.exception(
                     "gap_result_not_handled", extra={"gateway_reference": result.gateway_reference}

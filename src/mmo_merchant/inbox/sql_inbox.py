@@ -17,13 +17,15 @@ from mmo_sansio.values.clock import SECOND, Instant, from_datetime, to_datetime
 if TYPE_CHECKING:
     import psycopg
 
-# Seconds that a transaction of SQLite waits for another one.
+# Seconds that a transaction of SQLite waits for another one, whose handler may call other systems.
 WAIT_FOR_LOCK_S: Final = 30.0
 
 # By how much this machine's clock, which says when a result was taken, may be behind the gateway's.
 LISTED_MARGIN: Final = timedelta(days=1)
 
 # The advisory lock of PostgreSQL under which the tables are created.
+# Of two sessions that create the same table at once one may fail, in spite of IF NOT EXISTS. The
+# number is arbitrary, and names nothing else.
 _TABLES_LOCK: Final = 7_236_120_519
 
 # Times are microseconds since 1970-01-01T00:00:00Z.
@@ -48,8 +50,10 @@ _TABLES: Final = (
     )""",
 )
 
+# The unique key decides who handles a result: the second transaction waits here for the first.
 _TAKE: Final = "INSERT INTO mmo_taken_results VALUES (?, ?) ON CONFLICT DO NOTHING"
 _UNWATCH: Final = "DELETE FROM mmo_watched_payments WHERE gateway_reference = ?"
+# Only as it was read: of two programs that ask about one payment, one changes the row.
 _ASK: Final = (
     "UPDATE mmo_watched_payments SET ask_at = ? WHERE gateway_reference = ? AND ask_at = ?"
 )
@@ -57,12 +61,15 @@ _WATCH: Final = """INSERT INTO mmo_watched_payments VALUES (?, ?, ?)
     ON CONFLICT (gateway_reference) DO UPDATE SET ask_at = excluded.ask_at"""
 _LOAD: Final = """SELECT through, list_at, window_end, through_after, page, version
     FROM mmo_gap_progress WHERE name = 'progress'"""
+# The first program makes the row; a later one finds it and changes nothing.
 _FIRST: Final = (
     "INSERT INTO mmo_gap_progress VALUES ('progress', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
+# Each change raises the version by one, so of two programs that read the same one, one changes it.
 _NEXT: Final = """UPDATE mmo_gap_progress
     SET version = ?, through = ?, list_at = ?, window_end = ?, through_after = ?, page = ?
     WHERE name = 'progress' AND version = ?"""
+# A result that a callback has brought needs no look-up, whatever is watched.
 _NEXT_WATCHED: Final = """SELECT gateway_reference, created_at, ask_at FROM mmo_watched_payments
     WHERE created_at < ? AND NOT EXISTS (
         SELECT 1 FROM mmo_taken_results AS taken
@@ -102,6 +109,7 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
         with self._transaction() as connection:
             is_new = self._execute(connection, _TAKE, (gateway_reference, _now())).rowcount == 1
             self._execute(connection, _UNWATCH, (gateway_reference,))
+            # Here, in the same transaction, the merchant does his own work.
             yield connection if is_new else None
 
     def load_progress(self) -> GapProgress | None:
@@ -116,8 +124,8 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
         return GapProgress(
             through=to_datetime(Instant(through)),
             list_at=to_datetime(Instant(list_at)),
-            window_end=None if window_end is None else to_datetime(Instant(window_end)),
-            through_after=None if through_after is None else to_datetime(Instant(through_after)),
+            window_end=_optional_time(window_end),
+            through_after=_optional_time(through_after),
             page=page,
             version=version,
         )
@@ -131,8 +139,8 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
             progress.version,
             from_datetime(progress.through),
             from_datetime(progress.list_at),
-            None if progress.window_end is None else from_datetime(progress.window_end),
-            None if progress.through_after is None else from_datetime(progress.through_after),
+            _optional_instant(progress.window_end),
+            _optional_instant(progress.through_after),
             progress.page,
         )
         with self._transaction() as connection:
@@ -141,9 +149,11 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
             else:
                 changed = self._execute(connection, _NEXT, (*columns, progress.version - 1))
 
+            # Another program was faster: its progress and its watched payments count.
             if changed.rowcount != 1:
                 return False
 
+            # With the progress, or neither: a payment before `through` is either taken or watched.
             self._watch(connection, watched)
 
         return True
@@ -151,10 +161,11 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
     def begin_look_up(self, watched: WatchedPayment, asked: WatchedPayment) -> bool:
         """Store when a payment may be asked about again, unless another program has been faster;
         return whether it was."""
-        times = from_datetime(asked.ask_at), from_datetime(watched.ask_at)
+        ask_at = from_datetime(asked.ask_at)
+        read_ask_at = from_datetime(watched.ask_at)
         with self._transaction() as connection:
             changed = self._execute(
-                connection, _ASK, (times[0], watched.gateway_reference, times[1])
+                connection, _ASK, (ask_at, watched.gateway_reference, read_ask_at)
             )
         return bool(changed.rowcount == 1)
 
@@ -200,8 +211,11 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
         again, so keep them for a month at least."""
         progress = self.load_progress()
         if progress is not None:
+            # What may be listed again must still be known as taken.
             taken_before = min(taken_before, progress.through - LISTED_MARGIN)
+
         with self._transaction() as connection:
+            # First the watches: they are found by the marks that the second statement removes.
             self._execute(connection, _PURGE_WATCHED, (from_datetime(taken_before),))
             self._execute(connection, _PURGE, (from_datetime(taken_before),))
 
@@ -218,11 +232,15 @@ class SqliteInbox(_SqlInbox[sqlite3.Connection]):
                 connection.execute(table)
 
     def _connect(self) -> sqlite3.Connection:
+        # Without Python's own transactions: `_transaction` begins and ends each.
         return sqlite3.connect(self._path, timeout=WAIT_FOR_LOCK_S, isolation_level=None)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
+        # One for each transaction: a connection of sqlite3 belongs to the thread that has made it.
         with closing(self._connect()) as connection:
+            # Locks at once. A transaction that reads first and writes later fails instead of
+            # waiting.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -264,3 +282,15 @@ class PostgresInbox(_SqlInbox["psycopg.Connection[Any]"]):
 
 def _now() -> Instant:
     return Instant(int(time.time() * SECOND))
+
+
+def _optional_time(microseconds: int | None) -> datetime | None:
+    if microseconds is None:
+        return None
+    return to_datetime(Instant(microseconds))
+
+
+def _optional_instant(time: datetime | None) -> Instant | None:
+    if time is None:
+        return None
+    return from_datetime(time)

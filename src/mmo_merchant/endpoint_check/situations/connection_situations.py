@@ -36,6 +36,7 @@ def _slow(name: str, title: str, pace: SendingPace, duty: str) -> Situation:
 
 
 def _only(version: TlsVersion) -> Callable[[PlayedPayments], Script]:
+    # Nothing has to be handled: an endpoint of one version alone is right, too.
     def write(payments: PlayedPayments) -> Script:
         return Script(((PlayedRequest(payments.success(), tls=version),),))
 
@@ -56,6 +57,8 @@ def _tls(name: str, version: TlsVersion) -> Situation:
 
 
 def _broken_off(payments: PlayedPayments) -> Script:
+    # The gateway never sends a callback twice (K3), but another process may have begun it before a
+    # crash.
     whole = PlayedRequest(payments.success())
     half = PlayedRequest(payments.success(), Expectation.NOTHING, pace=SendingPace.BROKEN_OFF)
     return Script(((half,), (whole,)), {payments.reference(): PAID})
@@ -69,6 +72,7 @@ def _on_one_connection(payments: PlayedPayments) -> Script:
 
 
 def _rejected_then_kept(payments: PlayedPayments) -> Script:
+    # The body of the rejected one must not be read as the head of the next.
     wrong = PlayedRequest(payments.failure(0), Expectation.REJECT, KeyVariant.WRONG)
     handled = {payments.reference(0): Handling(0), payments.reference(1): PAID}
     return Script(((wrong,), (PlayedRequest(payments.success(1)),)), handled, ConnectionUse.KEPT)
@@ -76,6 +80,7 @@ def _rejected_then_kept(payments: PlayedPayments) -> Script:
 
 def _with_silent_connections(payments: PlayedPayments) -> Script:
     request = PlayedRequest(payments.success())
+    # As many as PlayedEndpoint opens; none of them ever sends a byte.
     return Script(((request,),), {payments.reference(): PAID}, ConnectionUse.WITH_SILENT)
 
 

@@ -14,7 +14,8 @@ from mmo_merchant.endpoint_check.situations.situation import (
 )
 from mmo_sansio.values.model import Stage
 
-# Arrays within each other.
+# Arrays within each other: far more than a recursive parser has stack for.
+NESTING = 20_000
 NESTING = 20_000
 
 _NEVER_SENT = (
@@ -38,11 +39,13 @@ def _never_sent(name: str, title: str, body: bytes) -> Situation:
 
 def _with_path_as_reference(payments: PlayedPayments) -> Script:
     reference = payments.reference()
+    # Once, in gatewayReference: merchantReference may hold the same text, and may be any text.
     body = payments.success().replace(reference.encode(), b"../../" + reference[6:].encode(), 1)
     return Script(((PlayedRequest(body, Expectation.REJECT),),))
 
 
 def _pending(payments: PlayedPayments) -> Script:
+    # A callback as the gateway would write it, had it one for a payment that is pending.
     body = payments.success(
         stage=Stage.AWAITING_RESULT, final=None, completed_at=None, completion_source=None
     )

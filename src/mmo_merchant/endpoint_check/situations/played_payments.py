@@ -43,6 +43,7 @@ class PlayedPayments:
     """A merchantReference that the merchant knows; None: each payment has one of its own."""
 
     def reference(self, which: int = 0) -> str:
+        # A situation has fewer than 1,000 payments, so no two situations share one.
         """Return the gatewayReference of one of the payments, of which there are at most 1,000."""
         return self.run + ulid_digits(self.number * 1000 + which)
 
@@ -55,6 +56,8 @@ class PlayedPayments:
     ) -> Transaction:
         """Return a payment that has just ended; members are those of its order or progress."""
         created_at = earlier(self.now, Span(20 * clock.SECOND))
+        # Members of a payment by M-PESA in Kenya, as a merchant sees most; a situation changes
+        # some.
         standard: dict[str, Any] = {
             "gateway_reference": self.reference(which),
             "merchant_reference": self.order_reference(which),
@@ -74,6 +77,7 @@ class PlayedPayments:
 
     def success(self, which: int = 0, **members: Any) -> bytes:
         """Return the callback of a payment that has succeeded."""
+        # What was requested is paid in full, unless a situation says otherwise.
         if (requested := members.get("requested")) is not None:
             members.setdefault("final", requested)
         return transaction_object(self.transaction(which, **members))
@@ -98,6 +102,8 @@ class PlayedPayments:
 
     def deposit(self, which: int = 0) -> bytes:
         """Return the callback of an offline deposit, which no merchant has requested (S4)."""
+        # An operator's report creates it, so it is created and completed at once, and nobody asked
+        # for it.
         return transaction_object(
             self.transaction(
                 which,

@@ -14,16 +14,15 @@ from mmo_merchant.endpoint_check.situations.situation import (
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier
 
-# How often the same result comes at the same time.
-ATPAID = 8
+# How often the same result comes at the same time: more often than a small pool has workers.
+REPEATS_AT_ONCE = 8
 
 # Callbacks that the gateway sends to one merchant at the same time (K6).
 CALLBACKS_PER_MERCHANT = 16
 
 _STORE_REJECTS = (
-    " Let your database reject the second one, by a unique key on gatewayReference: if you look "
-    "first and write later,"
-    " both pass."
+    " Let your database reject the second one, by a unique key on gatewayReference: if you look"
+    " first and write later, both pass."
 )
 
 
@@ -37,10 +36,12 @@ def _repeated(payments: PlayedPayments) -> Script:
 
 
 def _repeated_at_once(payments: PlayedPayments) -> Script:
-    return Script(((PlayedRequest(payments.success()),) * ATPAID,), {payments.reference(): PAID})
+    request = PlayedRequest(payments.success())
+    return Script(((request,) * REPEATS_AT_ONCE,), {payments.reference(): PAID})
 
 
 def _repeated_after_others(payments: PlayedPayments) -> Script:
+    # The repeat is not the last one that came, which some endpoints remember alone.
     bodies = [payments.success(which) for which in range(4)]
     handled = {payments.reference(which): PAID for which in range(4)}
     return Script(_one_after_another(*bodies, bodies[0]), handled)
@@ -52,12 +53,15 @@ def _repeated_failure(payments: PlayedPayments) -> Script:
 
 
 def _contradicted(payments: PlayedPayments) -> Script:
+    # The first result stands, whatever comes after it (S1).
     return Script(
         _one_after_another(payments.success(), payments.failure()), {payments.reference(): PAID}
     )
 
 
 def _reference_used_again(payments: PlayedPayments) -> Script:
+    # Two payments, two gatewayReferences, one merchantReference: after a failure it may be used
+    # again (C12).
     names = {
         "merchant_reference": payments.order_reference(0),
         "reconciliation_reference": payments.order_reference(0),
@@ -67,6 +71,7 @@ def _reference_used_again(payments: PlayedPayments) -> Script:
 
 
 def _out_of_order(payments: PlayedPayments) -> Script:
+    # The later payment ends first; times of creation and completion say nothing of the order.
     hour = Span(3600 * clock.SECOND)
     times = {"created_at": earlier(payments.now, hour), "completed_at": earlier(payments.now, hour)}
     handled = {payments.reference(0): PAID, payments.reference(1): PAID}
@@ -80,9 +85,8 @@ def _many_at_once(payments: PlayedPayments) -> Script:
 
 
 def _result_after_qr_code(payments: PlayedPayments) -> Script:
-    code = PlayedRequest(
-        payments.qr_code(), Expectation.NO_FAULT
-    )  # Codes may have an endpoint of their own.
+    # Codes may have an endpoint of their own, so that this one may reject them.
+    code = PlayedRequest(payments.qr_code(), Expectation.NO_FAULT)
     return Script(((code,), (PlayedRequest(payments.success()),)), {payments.reference(): PAID})
 
 
@@ -97,7 +101,7 @@ REPEAT_SITUATIONS = (
     ),
     Situation(
         "repeated-at-once",
-        f"The same result comes {ATPAID} times at the same moment.",
+        f"The same result comes {REPEATS_AT_ONCE} times at the same moment.",
         "Answer with a 2xx each time and book it once." + _STORE_REJECTS,
         ("K3",),
         _repeated_at_once,

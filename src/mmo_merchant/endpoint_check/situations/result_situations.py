@@ -22,9 +22,10 @@ from mmo_sansio.values.money import Money
 # How long a payment was pending that is about to expire (S3).
 LATE = Span(3 * clock.DAY - clock.HOUR)
 
-# Members of a big `partyData`: together some 200 KB.
+# Members of a big `partyData`: together some 200 KB, which is above the limit of many frameworks.
 PARTY_DATA_ENTRIES = 2000
 
+# How a failure must have been dealt with: once, and without an amount.
 _FAILED = Handling(1, "failed")
 _IGNORE_UNKNOWN = (
     "Answer with a 2xx and book the result: new values are added without a new version, so ignore "
@@ -67,12 +68,14 @@ def _failure(
 
 
 def _with_unknown_members(payments: PlayedPayments) -> bytes:
+    # Before the closing brace, as a newer gateway would add them.
     return (
         payments.success()[:-1] + b',"settlement":{"batch":7,"parts":[1,2.50,null]},"isTest":true}'
     )
 
 
 def _with_unknown_code(payments: PlayedPayments) -> bytes:
+    # In the written body, as no enumeration of ours has such a value.
     return payments.failure().replace(b'"user_cancelled"', b'"user_device_lost"')
 
 
@@ -87,6 +90,7 @@ def _with_unknown_flow(payments: PlayedPayments) -> bytes:
 
 
 def _in_another_order(payments: PlayedPayments) -> bytes:
+    # gatewayReference, the first member, becomes the last.
     first, rest = payments.success()[1:-1].split(b",", 1)
     return b"{" + rest + b"," + first + b"}"
 
@@ -101,11 +105,14 @@ def _with_big_provider_data(payments: PlayedPayments) -> bytes:
 
 
 def _with_long_texts(payments: PlayedPayments) -> bytes:
+    # The longest of everything that M4 and C7 allow, with each character that URLs and forms
+    # escape.
     labels = json.dumps({f"{number}".ljust(255, "k"): "v" * 1000 for number in range(10)})
     return payments.success(labels=labels, reconciliation_reference="r/%20?#&=\"'" + "r" * 240)
 
 
 def _with_names(payments: PlayedPayments) -> bytes:
+    # Letters beyond one byte and beyond 16 bits, and those that SQL, JSON and HTML escape.
     party = Party(
         "customer-7", "254700000007", first_name="Zuhura Łucja 🙂", last_name="O'Ñame \\ \"<b>"
     )
@@ -119,10 +126,9 @@ def _qr(name: str, title: str, payload: str | None) -> Situation:
     return Situation(
         name,
         title,
-        "Answer with a 2xx and book nothing: a QR code is something to show, it has no status, "
-        "and the result comes"
-        " later under the same gatewayReference. If codes have a URL of their own, this one may "
-        "answer with a 4xx.",
+        "Answer with a 2xx and book nothing: a QR code is something to show, it has no status,"
+        " and the result comes later under the same gatewayReference. If codes have a URL of"
+        " their own, this one may answer with a 4xx.",
         ("Q1",),
         write,
         is_required=False,
@@ -190,6 +196,7 @@ RESULT_SITUATIONS = (
     _result(
         "exact-decimals",
         "A payment of an amount has succeeded that no binary float holds.",
+        # One cent less than the largest amount (M1): a float has 53 bits and rounds it up.
         lambda payments: payments.success(requested=Money(99_999_999_999_999_999, "KES")),
         duty="Answer with a 2xx and book the amount to the cent: read numbers as decimals, not "
         "as floats.",
@@ -200,6 +207,7 @@ RESULT_SITUATIONS = (
     _result(
         "no-decimals",
         "A payment in a currency without decimals has succeeded.",
+        # 5,000 as minor units are 5,000 XOF: who divides by 100 everywhere books 50.
         lambda payments: payments.success(
             requested=Money(5_000, "XOF"), country="CI", method="orange_ci"
         ),

@@ -154,6 +154,7 @@ def accepted(body: bytes, reference: str, handling: Handling) -> Script:
 
 def key_fields(variant: KeyVariant, key: bytes) -> tuple[bytes, ...]:
     """Return the values of the fields X-API-KEY of a request."""
+    # As no merchant's key is; long enough that only its text can be the reason for a rejection.
     wrong = b"not-the-key-of-this-merchant"
     match variant:
         case KeyVariant.RIGHT:
@@ -169,7 +170,11 @@ def key_fields(variant: KeyVariant, key: bytes) -> tuple[bytes, ...]:
         case KeyVariant.LONGER:
             return (key + b"0",)
         case KeyVariant.OTHER_CASE:
-            return (key.swapcase() if key.swapcase() != key else wrong,)
+            # A key of digits has no other case.
+            other_case = key.swapcase()
+            if other_case == key:
+                return (wrong,)
+            return (other_case,)
         case KeyVariant.NOT_ASCII:
             return (b"\xff\xfe" + key,)
         case KeyVariant.TWICE:

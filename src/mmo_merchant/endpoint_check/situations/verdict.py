@@ -83,6 +83,7 @@ def judge(
 
     `handled` is None when the merchant cannot be asked what he has handled.
     """
+    # Each request with what followed it.
     exchanges = [
         exchange
         for requests, observations in zip(script.rounds, observed, strict=True)
@@ -93,10 +94,12 @@ def judge(
         for exchange in exchanges
         if (fault := _answer_fault(*exchange, script.connection)) is not None
     ]
+
+    # A key that is repeated and a result that was handled wrongly count in every situation; a
+    # wrong answer counts only where it is required.
+    grave = []
     if any(_has_key(observation) for _, observation in exchanges):
-        grave = [KEY_IN_ANSWER]
-    else:
-        grave = []
+        grave.append(KEY_IN_ANSWER)
 
     if handled is not None:
         grave += _handling_faults(script, handled)
@@ -106,11 +109,14 @@ def judge(
     else:
         kind = VerdictKind.ADVICE if faults else VerdictKind.PASSED
 
+    # Who asks the merchant's program needs not ask the merchant.
     question = None
     if script.handled and handled is None:
         question = situation.question
 
-    return Verdict(situation, kind, tuple(dict.fromkeys(faults + grave)), question)
+    # One sentence for what was wrong in several requests.
+    reasons = tuple(dict.fromkeys(faults + grave))
+    return Verdict(situation, kind, reasons, question)
 
 
 def _has_key(observation: Observation) -> bool:
@@ -128,10 +134,12 @@ def _answer_fault(
         case NoEndpointAnswer(reason=reason):
             return f"There was no answer: {reason}."
         case EndpointAnswer(status=status, duration_s=duration_s, is_whole=is_whole):
+            # Each of these makes the next one meaningless, so the first counts.
             if (fault := _status_fault(request.expectation, status)) is not None:
                 return fault
             if duration_s > request.within_s:
                 return f"The answer took {duration_s:.1f} s."
+            # The rest of a body would be read as the next answer on this connection.
             if connection is ConnectionUse.KEPT and not is_whole:
                 return "The body of the answer did not come to its end."
             return None
@@ -144,7 +152,10 @@ def _status_fault(expectation: Expectation, status: int) -> str | None:
     accepted = 200 <= status <= 299
     match expectation:
         case Expectation.ACCEPT if not accepted:
-            redirected = " A redirect is not followed." if 300 <= status <= 399 else ""
+            redirected = ""
+            if 300 <= status <= 399:
+                redirected = " A redirect is not followed."
+
             return (
                 f"It answered {status}, so the delivery has failed, and there is no second "
                 f"one.{redirected}"
@@ -175,6 +186,7 @@ def _handling_faults(script: Script, handled: Handled) -> Iterator[str]:
 
 
 def _booking_faults(reference: str, expected: Handling, found: Handling) -> Iterator[str]:
+    # What the merchant's program does not tell is not judged.
     if None not in (expected.status, found.status) and expected.status != found.status:
         yield f"You have booked {reference} as {found.status}, but it is {expected.status}."
     if (
@@ -192,6 +204,7 @@ def _times(count: int) -> str:
 
 
 def _is_same(expected: str, found: str) -> bool:
+    # As numbers: a program may write 150 for 150.00.
     try:
         return Decimal(expected) == Decimal(found)
     except InvalidOperation:
@@ -202,22 +215,28 @@ def parse_handling(text: str) -> Handling:
     """Return what a merchant's own program reports about one payment: a number, or a JSON object
     with `handled` and, if it likes, `status` and `amount`. Raises ValueError with a sentence."""
     try:
+        # Amounts stay text: a binary float would make 999999999999999.99 another number.
         found = json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
         found = None
 
+    # True is an integer of Python's, and no number of times; it is refused below.
     if isinstance(found, int):
         members = {"handled": found}
     else:
         members = found
 
     if isinstance(members, dict):
-        times, status, amount = members.get("handled"), members.get("status"), members.get("amount")
+        times = members.get("handled")
         if isinstance(times, int) and not isinstance(times, bool) and times >= 0:
-            return Handling(
-                times,
-                None if status is None else str(status),
-                None if amount is None else str(amount),
-            )
+            status = _optional_text(members.get("status"))
+            amount = _optional_text(members.get("amount"))
+            return Handling(times, status, amount)
 
     raise ValueError(f'It reported {text.strip()[:80]!r} instead of a number or {{"handled": 1}}.')
+
+
+def _optional_text(value: object) -> str | None:
+    if value is None:
+        return None
+    return str(value)
