@@ -34,6 +34,7 @@ from mmo_merchant.payroll.journal import (
     SUFFIX,
     Journal,
     JournalError,
+    LineState,
     Phase,
     open_journal,
     write_failed,
@@ -44,6 +45,7 @@ from mmo_merchant.payroll.pay_roll import (
     REMEDIES,
     Layout,
     PayLine,
+    PayRoll,
     read_lines,
     totals,
 )
@@ -69,6 +71,7 @@ _SETTINGS: Final = (
 )
 
 
+# Exit codes: a scheduled job tells a file to be mended from a run to be repeated by them.
 class NothingSent(click.ClickException):
     """The file can't be paid as it is."""
 
@@ -94,6 +97,7 @@ def _read_settings(context: click.Context, _: click.Parameter, path: Path | None
     except (ValueError, AttributeError) as error:
         raise click.UsageError(f"{path}: {error}.") from None
 
+    # Which file is paid, by whose key and whether at all, is said in the command each time.
     allowed = sorted(
         {str(param.name) for param in context.command.params}
         - {"file", "settings", "key", "dry_run", "names", "status"}
@@ -103,6 +107,7 @@ def _read_settings(context: click.Context, _: click.Parameter, path: Path | None
             f"{path} has {', '.join(sorted(unknown))}. It may have {', '.join(allowed)}."
         )
 
+    # What is given in the command counts more than what the file says.
     context.default_map = settings
 
 
@@ -205,45 +210,19 @@ def pay_outs(
     Run the same command again whenever it has ended early: it goes on by its journal, FILE.journal,
     and pays no line twice. Exit code 0: every line is paid; 1: some have failed; 2: the file or the
     options can't be used; 3: some have not ended."""
-    if options["names"] and not dry_run:
-        raise click.UsageError("--names: give it with --dry-run, which sends nothing.")
-    if options["names"] and not (gateway and key):
-        raise click.UsageError(f"--names: the gateway is asked. {_NO_GATEWAY}")
+    if options["names"]:
+        _check_names_option(gateway, key, is_dry=dry_run)
 
     layout = _layout(options)
-    delimiter = options["delimiter"]
-    form = TableForm(
-        None if delimiter is None else DELIMITER_NAMES[delimiter],
-        options["encoding"],
-        options["sheet"],
-    )
-    table = open_table(file, form, layout.columns)
-    found = read_lines(table, layout)
-    for sentence in describe_faults(found.faults):
-        click.echo(sentence)
-
-    if found.faults or not isinstance(table, Table):
-        raise NothingSent(f"Faults in the file: {len(found.faults)}. Nothing was sent.")
-
-    lines = found.lines
-    if found.totals:
-        click.echo(f"{name_lines(found.totals).capitalize()} with a total: left out.")
-
-    _report("in the file", [line.payment.amount for line in lines])
+    table, roll = _read_file(file, layout, options)
+    lines = roll.lines
 
     path = file.with_name(f"{file.name}{SUFFIX}")
     earlier = _tell_earlier(path, gateway, lines)
-    if not dry_run and found.needs_name:
-        raise click.UsageError(_NO_NAME)
-    if not dry_run and not (gateway and key):
-        raise click.UsageError(_NO_GATEWAY)
+    _check_access(gateway, key, is_dry=dry_run, needs_name=roll.needs_name)
 
-    if gateway and key:
-        try:
-            ApiAccess(gateway, key)
-        except ValueError as fault:
-            raise click.UsageError(f"--gateway: {fault}") from None
-
+    # Nobody is paid twice: not by what journals say, which is asked first as it costs nothing, and
+    # not by what the gateway's records say.
     if earlier is not None:
         _refuse_repeats(lines, earlier, layout)
 
@@ -255,36 +234,80 @@ def pay_outs(
         _refuse_repeats(lines, [*earlier, *recorded], layout)
 
     if dry_run:
-        if found.needs_name:
-            click.echo(_NO_NAME)
-
-        if options["names"]:
-            _compare_names(lines, gateway, key, options)
-        else:
-            click.echo("No fault was found in the file. Nothing was sent.")
-
+        _end_dry_run(lines, gateway, key, options, needs_name=roll.needs_name)
         return
 
     try:
         with open_journal(path, gateway, lines, layout.name) as journal:
+            remark = ""
             if not status:
                 click.echo(
                     f"Sending. After {options['poll_s']:g} s the ends are asked for; {path} has "
                     f"each state."
                 )
-            if status:
-                remark = ""
-            else:
                 remark = _pay(journal, lines, gateway, key, options)
-            try:
-                _write(file, table, options["encoding"], lines, journal)
-            except OSError as error:
-                raise LinesNotEnded(
-                    f"The result file can't be written: {error}. Run the same command again."
-                ) from None
+
+            _write(file, table, options["encoding"], lines, journal)
             _report_end(file, lines, journal, remark)
     except JournalError as fault:
         raise NothingSent(f"{path}: {fault}") from None
+
+
+def _check_names_option(gateway: str, key: str, *, is_dry: bool) -> None:
+    """Raise UsageError unless names may be asked for, and somebody can be asked."""
+    if not is_dry:
+        raise click.UsageError("--names: give it with --dry-run, which sends nothing.")
+    if not (gateway and key):
+        raise click.UsageError(f"--names: the gateway is asked. {_NO_GATEWAY}")
+
+
+def _check_access(gateway: str, key: str, *, is_dry: bool, needs_name: bool) -> None:
+    """Raise UsageError where something is missing that paying needs, and for an unsafe gateway."""
+    # References are made of the name: without it two months would have the same ones.
+    if needs_name and not is_dry:
+        raise click.UsageError(_NO_NAME)
+    if not is_dry and not (gateway and key):
+        raise click.UsageError(_NO_GATEWAY)
+
+    if gateway and key:
+        try:
+            ApiAccess(gateway, key)
+        except ValueError as fault:
+            raise click.UsageError(f"--gateway: {fault}") from None
+
+
+def _read_file(file: Path, layout: Layout, options: dict[str, Any]) -> tuple[Table, PayRoll]:
+    """Return what is in the file, and say how much. Raises NothingSent if any line has a fault: a
+    file is paid as a whole, so that nobody has to find out which lines of it were."""
+    delimiter = None
+    if options["delimiter"] is not None:
+        delimiter = DELIMITER_NAMES[options["delimiter"]]
+
+    form = TableForm(delimiter, options["encoding"], options["sheet"])
+    table = open_table(file, form, layout.columns)
+    roll = read_lines(table, layout)
+    _tell(describe_faults(roll.faults))
+    if roll.faults or not isinstance(table, Table):
+        raise NothingSent(f"Faults in the file: {len(roll.faults)}. Nothing was sent.")
+
+    if roll.totals:
+        click.echo(f"{name_lines(roll.totals).capitalize()} with a total: left out.")
+
+    _report("in the file", [line.payment.amount for line in roll.lines])
+    return table, roll
+
+
+def _end_dry_run(
+    lines: Sequence[PayLine], gateway: str, key: str, options: dict[str, Any], *, needs_name: bool
+) -> None:
+    """Say what is still missing, and whose names differ."""
+    if needs_name:
+        click.echo(_NO_NAME)
+
+    if options["names"]:
+        _compare_names(lines, gateway, key, options)
+    else:
+        click.echo("No fault was found in the file. Nothing was sent.")
 
 
 def _layout(options: dict[str, Any]) -> Layout:
@@ -298,6 +321,7 @@ def _layout(options: dict[str, Any]) -> Layout:
             f"--map: write FIELD=HEADING, with one of the fields {', '.join(REMEDIES)}."
         )
 
+    # An address that is wrong would show only at the first pay-out, by a rejection of each line.
     result_url = options["result_url"]
     error = delivery_url_error(result_url, rules=EgressRules(allow_private=True))
     if error is not None:
@@ -324,11 +348,11 @@ def _tell_earlier(
 ) -> Sequence[EarlierLine] | None:
     """Say what journals have paid of the lines. Return what other pay-rolls have; None where the
     file has a journal of its own: it has taken these lines, and goes on with them."""
+    own = list[EarlierLine]()
     if path.exists():
         own = list(read_journal(path))
-    else:
-        own = []
 
+    # What this file has paid itself is no repeat: the run goes on where it ended.
     _tell(tell_paid(lines, own))
     if own:
         return None
@@ -343,10 +367,13 @@ def _refuse_repeats(
 ) -> None:
     """Raise NothingSent for what would be paid again, or may be."""
     forbidden, doubtful = find_repeats(layout.name, lines, earlier)
+
+    # A first try that may still be paid is waited for, whatever was meant.
     _tell([*forbidden, *doubtful])
     if forbidden:
         raise NothingSent("Wait for the first try to end. Nothing was sent.")
 
+    # Anything else may be meant, and only a person knows.
     if doubtful and not layout.allows_repeats:
         raise NothingSent(
             "Somebody could be paid twice. Nothing was sent. The pay-roll of another month needs "
@@ -377,12 +404,12 @@ def _ask_gateway(
         nonlocal answers, recorded
         client = PacedClient(gateway, key, pace=Pace(1 / options["per_second"]))
         async with client:
+            # The limits are for people who can mend the file; a run learns them line by line.
             if is_dry and (brand := await ask_methods(client)) is not None:
                 answers = judge_lines(lines, brand)
 
-            if is_dry:
-                patience_s = 0.0
-            else:
+            patience_s = 0.0
+            if not is_dry:
                 patience_s = options["patience_s"]
 
             recorded = await read_recorded(
@@ -397,6 +424,8 @@ def _ask_gateway(
     except KeyboardInterrupt:
         remark = "It was interrupted."
 
+    # Without the records it is unknown who was paid: nothing leaves. A dry run sends nothing
+    # anyway.
     if remark and not is_dry:
         _report("not sent", [line.payment.amount for line in lines])
         raise LinesNotEnded(
@@ -437,21 +466,28 @@ def _write(
     file: Path, table: Table, encoding: str | None, lines: Sequence[PayLine], journal: Journal
 ) -> None:
     """Write the result file and, once all lines have ended, the file of those that have failed.
-    Raises OSError."""
-    write_results(file.with_name(f"{file.name}.results.csv"), table.names, lines, journal)
-    states = [journal.state(line) for line in lines]
-    if any(state is None or state.phase in (Phase.SENT, Phase.ACCEPTED) for state in states):
-        return
+    Raises LinesNotEnded where the result file can't be written."""
+    try:
+        write_results(file.with_name(f"{file.name}.results.csv"), table.names, lines, journal)
 
-    write_failed(
-        _failed_file(file),
-        table.names,
-        lines,
-        journal,
-        reference_at=table.positions.get("merchantReference"),
-        delimiter=table.source.delimiter,
-        encoding=encoding or "utf-8-sig",
-    )
+        # A line that is pending may fail yet: the file of the failed ones is for all of them.
+        states = [journal.state(line) for line in lines]
+        if any(state is None or state.phase in (Phase.SENT, Phase.ACCEPTED) for state in states):
+            return
+
+        write_failed(
+            _failed_file(file),
+            table.names,
+            lines,
+            journal,
+            reference_at=table.positions.get("merchantReference"),
+            delimiter=table.source.delimiter,
+            encoding=encoding or "utf-8-sig",  # With a mark, by which spreadsheets know UTF-8.
+        )
+    except OSError as error:
+        raise LinesNotEnded(
+            f"The result file can't be written: {error}. Run the same command again."
+        ) from None
 
 
 def _failed_file(file: Path) -> Path:
@@ -460,6 +496,7 @@ def _failed_file(file: Path) -> Path:
 
 def _advise_failed(failed: Path) -> str:
     """Return what to do with the file of the lines that have failed, which may be done."""
+    # It has a journal of its own once somebody has begun to pay it.
     if failed.with_name(f"{failed.name}{SUFFIX}").exists():
         return f"{failed} was paid since: {failed}.results.csv says what became of them."
     return f"Mend them in {failed}, and pay that file in the same way."
@@ -476,8 +513,12 @@ def _pay(
     journal: Journal, lines: Sequence[PayLine], gateway: str, key: str, options: dict[str, Any]
 ) -> str:
     """Pay, with bars on a terminal. Return why it has ended early, or an empty text."""
-    screen, remark = Console(stderr=True), "It was interrupted."
-    screen.quiet = not screen.is_terminal  # Rich before 14.3 ends a disabled bar with a line feed.
+    # What remains if Ctrl-C ends the run.
+    remark = "It was interrupted."
+
+    # Rich before 14.3 ends a disabled bar with a line feed.
+    screen = Console(stderr=True)
+    screen.quiet = not screen.is_terminal
     with (
         suppress(KeyboardInterrupt),
         Progress(console=screen, transient=True, disable=screen.quiet) as bar,
@@ -487,15 +528,22 @@ def _pay(
             client, lines, journal, poll_s=options["poll_s"], patience_s=options["patience_s"]
         )
         bars = {phase: bar.add_task(phase, total=len(lines)) for phase in ("accepted", "ended")}
-        run.on_record = lambda state: bar.advance(
-            bars["accepted" if state.status is Status.PENDING else "ended"]
-        )
+
+        def advance(state: LineState) -> None:
+            if state.status is Status.PENDING:
+                bar.advance(bars["accepted"])
+            else:
+                bar.advance(bars["ended"])
+
+        # The bars begin with what an earlier run has done.
+        run.on_record = advance
         for line_state in journal.states.values():
-            run.on_record(line_state)
+            advance(line_state)
 
         try:
             anyio.run(run.run)
             remark = str(run.fault or "")
+        # A task group raises groups, and the journal is written within one.
         except* OSError as errors:
             remark = f"The journal can't be written: {errors.exceptions[0]}."
 
@@ -504,21 +552,12 @@ def _pay(
 
 def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: str) -> None:
     """Print what became of the lines. Raises ClickException unless all are paid."""
-    amounts: dict[Status | None, list[Money]] = {
-        Status.SUCCESS: [],
-        Status.FAILED: [],
-        Status.PENDING: [],
-        None: [],
-    }
-    for planned in lines:
-        state, amount = journal.state(planned), planned.payment.amount
-        if state is not None and state.final_amount:
-            amount = to_money(Decimal(state.final_amount), amount.currency)
-
-        amounts[state.status if state else None].append(amount)
-
+    amounts = _amounts_by_status(lines, journal)
     for status, some in amounts.items():
-        _report("not sent" if status is None else status.value, some)
+        title = "not sent"
+        if status is not None:
+            title = status.value
+        _report(title, some)
 
     if earlier := sum(state.is_earlier for state in journal.states.values()):
         click.echo(
@@ -526,31 +565,64 @@ def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: 
             "another --name."
         )
 
+    # 1. Lines that another run of the same command will end.
     taken = [state for state in journal.states.values() if state.phase is Phase.TAKEN]
     if amounts[None] or len(amounts[Status.PENDING]) > len(taken):
         raise LinesNotEnded(
             f"Not every line has ended: run the same command again. {remark}".rstrip()
         )
 
+    # 2. Lines under whose reference somebody else may have been paid: only a person can tell.
     if taken:
         raise LinesNotEnded(
             f"The references of {len(taken)} lines belong to other payments, which may have paid "
             "the same people. See the result file, and look at each before you pay anybody again."
         )
 
+    # 3. Lines that have failed without proof, which nobody must pay again yet.
     unproved = [
         line.number
         for line in lines
         if (state := journal.state(line)) is not None and state.phase is Phase.UNPROVED
     ]
+
     mend = _advise_failed(_failed_file(file))
     if unproved:
-        has_others = len(amounts[Status.FAILED]) > len(unproved)
+        others = ""
+        if len(amounts[Status.FAILED]) > len(unproved):
+            others = f" Other lines have failed. {mend}"
+
         raise LinesNotEnded(
             f"{name_lines(unproved).capitalize()} failed by a code that does not prove that nobody "
             "was paid; see the result file. Ask the gateway's staff about each before you pay "
-            "anybody again." + (f" Other lines have failed. {mend}" if has_others else "")
+            f"anybody again.{others}"
         )
 
+    # 4. Lines that have failed and may be paid again.
     if amounts[Status.FAILED]:
         raise click.ClickException(f"Some lines have failed. {mend}")
+
+
+def _amounts_by_status(
+    lines: Sequence[PayLine], journal: Journal
+) -> dict[Status | None, list[Money]]:
+    """Return what was paid, or asked for, by what became of it; None: it was not sent."""
+    amounts: dict[Status | None, list[Money]] = {
+        Status.SUCCESS: [],
+        Status.FAILED: [],
+        Status.PENDING: [],
+        None: [],
+    }
+    for line in lines:
+        state = journal.state(line)
+        amount = line.payment.amount
+        if state is None:
+            amounts[None].append(amount)
+            continue
+
+        # An operator may have paid another amount than was asked for (S2).
+        if state.final_amount:
+            amount = to_money(Decimal(state.final_amount), amount.currency)
+        amounts[state.status].append(amount)
+
+    return amounts

@@ -74,14 +74,17 @@ def read_journals(folder: Path, *, gateway: str, besides: Path | None = None) ->
 def read_journal(path: Path, *, gateway: str = "") -> Iterator[EarlierLine]:
     """Yield the lines of a journal; none for another kind of file. What can't be read of it may
     have been paid. Raises OSError."""
+    # An empty file is that of a program that died as it made it: it has sent nothing.
     begun, *entries = path.read_bytes().splitlines() or [b""]
     head = _members(begun)
     try:
-        name, lines = head["name"], head["lines"]
+        name = head["name"]
+        lines = head["lines"]
         begun_at = datetime.fromisoformat(head["begun_at"])
         if gateway not in ("", head["gateway"]):
             return
 
+        # The last state of a line counts, as entries are only added.
         states = {
             entry["reference"]: entry for entry in map(_members, entries) if "reference" in entry
         }
@@ -94,6 +97,7 @@ def read_journal(path: Path, *, gateway: str = "") -> Iterator[EarlierLine]:
 
 
 def _members(text: bytes) -> dict[str, Any]:
+    # The last entry may have been written in part, as the program died.
     try:
         members = json.loads(text)
     except ValueError:
@@ -107,12 +111,16 @@ def _state(members: Mapping[str, Any]) -> tuple[Phase | None, datetime | None]:
     try:
         phase = Phase(members["phase"])
         text = members.get("completed_at") or members.get("created_at")
-        return phase, datetime.fromisoformat(text) if text else None
+        if not text:
+            return phase, None
+        return phase, datetime.fromisoformat(text)
+    # A newer version's phase, or a damaged entry: it may have been paid.
     except (KeyError, TypeError, ValueError):
         return None, None
 
 
 def tell_paid(lines: Sequence[PayLine], earlier: Sequence[EarlierLine]) -> list[str]:
+    # Amount and number too: who changed a line has not paid it.
     """Return a sentence for each journal that has paid some of these lines."""
     keys = {(line.payment.merchant_reference, line.payee) for line in lines}
     paid = [line for line in earlier if line.is_paid and (line.reference, line.payee) in keys]
@@ -138,7 +146,8 @@ def find_repeats(
     for earlier_line in earlier:
         by_reference.setdefault(earlier_line.reference, []).append(earlier_line)
 
-    forbidden, doubtful = _Sentences(), _Sentences()
+    forbidden = _Sentences()
+    doubtful = _Sentences()
     recent = datetime.now(UTC) - RECENT
     paid_lately = {line.payee: line for line in earlier if line.may_be_paid and line.at >= recent}
     own = {first_try(line.payment.merchant_reference) for line in lines}
@@ -151,12 +160,17 @@ def find_repeats(
         if line.journal != RECORDS or first_try(line.reference) not in own
     ]
 
+    # The first case that fits a line counts, the most certain one first.
     for line in lines:
         reference = line.payment.merchant_reference
+
+        # Payments under the line's reference, and under the one that must have failed before it.
         known = by_reference.get(reference, [])
         before = by_reference.get(earlier_try(reference) or "", [])
         running = next((line for line in before if line.may_be_paid), None)
         changed = next((known_line for known_line in known if known_line.payee != line.payee), None)
+
+        # 1. It is the next try of a line whose first try may be paid.
         if running is not None and running.phase is Phase.UNPROVED:
             what = (
                 f"paid again, and by {running.journal} the first try has failed, which does not "
@@ -166,6 +180,8 @@ def find_repeats(
         elif running is not None:
             what = f"paid again, and by {running.journal} the first try may have been paid"
             forbidden.add(what, line)
+
+        # 2. Its reference had another amount or number: the file was corrected.
         elif changed is not None and changed.may_be_paid:
             what = f"not as in {changed.journal}, which has paid another amount or number, or may"
             doubtful.add(what, line)
@@ -175,9 +191,13 @@ def find_repeats(
                 f"{changed.failed_file}"
             )
             doubtful.add(what, line)
+
+        # 3. Nothing is known of it, but a pay-roll of this name: the keys may have changed.
         elif not known and not before and same_name:
             what = f"new, and the same --name is in {same_name[0]}: it may be the same pay-roll"
             doubtful.add(what, line)
+
+        # 4. Somebody got the same amount some days ago, under any name.
         elif not known and line.payee in paid_lately:
             journal = paid_lately[line.payee].journal
             what = f"about a number that lately got the same amount, or may have, by {journal}"

@@ -49,6 +49,7 @@ async def ask_methods(client: PacedClient) -> BrandMethods | None:
     try:
         return await client.methods()
     except ApiRejection as error:
+        # 404: the gateway has no such extension, so the limits show when the lines are paid.
         if error.problem.status != 404:
             raise
         return None
@@ -57,6 +58,8 @@ async def ask_methods(client: PacedClient) -> BrandMethods | None:
 def judge_lines(lines: Sequence[PayLine], brand: BrandMethods) -> MethodAnswers:
     """Return what is wrong with the lines by the limits and states of the methods."""
     methods = {method.method: method for method in brand.methods}
+
+    # In the order of the file, each method once.
     used = {line.payment.method: line for line in lines}
     faults = [fault for line in lines for fault in _line_faults(line, methods)]
     remarks = [
@@ -71,6 +74,7 @@ def judge_lines(lines: Sequence[PayLine], brand: BrandMethods) -> MethodAnswers:
 def _line_faults(line: PayLine, methods: dict[str, MethodObject]) -> Iterator[Fault]:
     payment = line.payment
     method = methods.get(payment.method)
+    # The first fault of a line that makes the others meaningless ends it.
     if method is None or _OUT not in method.operations:
         payers = [name for name, other in methods.items() if _OUT in other.operations]
         remedy = f"Write one of these: {', '.join(payers) or 'there is none'}."
@@ -99,6 +103,7 @@ def _amount_problem(line: PayLine, method: MethodObject, limits: CurrencyLimits)
         return f"is below the minimum of {method.method}, {format_amount(limits.minimum)}"
     if amount.minor > limits.maximum.minor:
         return f"is above the maximum of {method.method}, {format_amount(limits.maximum)}"
+    # By value: 100.50 has one decimal (M1).
     decimals = amount.text.partition(".")[2].rstrip("0")
     if len(decimals) > limits.decimals:
         return f"has more decimals than {method.method} takes, which is {limits.decimals}"
@@ -113,6 +118,7 @@ def _remarks(method: MethodObject, lines: Sequence[PayLine]) -> Iterator[str]:
     elif state != _OPEN:
         yield f"{method.method} is {state} now: pay-outs would fail. Pay the file later."
 
+    # The operator's limit of a day is for all lines together, and no line alone breaks it.
     for total in totals([line.payment.amount for line in lines]):
         limits = method.currencies.get(total.currency)
         daily = limits and limits.daily.get(Type.PAYOUT.value)
@@ -129,8 +135,11 @@ async def read_recorded(
     """Return the pay-outs of the last weeks by the gateway's records; those of references that
     belong to the pay-roll of this name have it. A gateway without an answer is asked again for so
     many seconds. Raises ApiRejection or GatewayUnavailable."""
+    # Into the future too, so that a clock of ours that is behind hides nothing.
     window = RecordsWindow(begin=now - RECORDED, end=now + _AHEAD, type=Type.PAYOUT)
     give_up_at = anyio.current_time() + patience_s
+
+    # A page that is not answered is asked for again: the whole list counts, or none of it.
     found = list[EarlierLine]()
     cursor: str | None = None
     while True:
@@ -153,6 +162,7 @@ async def read_recorded(
 
 def _earlier_line(payment: TransactionObject, name: str) -> EarlierLine:
     reference = payment.merchant_reference or ""
+    # A name's references begin alike: the merchant's other pay-outs have none of a pay-roll.
     is_of_name = bool(name) and reference.startswith(reference_prefix(name))
     return EarlierLine(
         RECORDS,

@@ -26,8 +26,12 @@ from mmo_merchant.payroll.pay_roll import PayLine, next_try
 from mmo_sansio.values.formula_guard import guard_cell
 from mmo_sansio.values.model import Status
 
+# As many as a person looks through; the rest is probably the same change.
 CHANGES_LISTED_MAX: Final = 20
+
+# Behind the name of the file: a copy under another name begins a journal of its own.
 SUFFIX: Final = ".journal"
+
 RESULT_COLUMNS: Final = (
     *("line", "merchantReference", "status", "amount", "currency"),
     *(
@@ -107,13 +111,21 @@ def phase_of(found: TransactionObject) -> Phase:
 
 def known_state(found: TransactionObject) -> LineState:
     """Return the state of a line whose payment the gateway has."""
+    final_amount = ""
+    if found.final_amount is not None:
+        final_amount = found.final_amount.text
+
+    completed_at = ""
+    if found.completed_at is not None:
+        completed_at = found.completed_at.isoformat()
+
     return LineState(
         phase=phase_of(found),
         gateway_reference=found.gateway_reference,
         provider_reference=found.provider_reference or "",
-        final_amount=found.final_amount.text if found.final_amount else "",
+        final_amount=final_amount,
         created_at=found.created_at.isoformat(),
-        completed_at=found.completed_at.isoformat() if found.completed_at else "",
+        completed_at=completed_at,
         error_code=found.error_code or "",
         message=found.error_message or "",
     )
@@ -127,13 +139,18 @@ def changes(before: Sequence[tuple[int, str, str, str]], lines: Sequence[PayLine
     present = [line.fingerprint for line in lines]
     references = [line.payment.merchant_reference for line in lines]
     begun_with = [reference for _, reference, _, _ in before]
-    if sorted(zip(begun_with, kept, strict=True)) == sorted(zip(references, present, strict=True)):
-        return []  # The file was sorted, which changes no payment.
 
+    # A file that was sorted pays the same people: each reference still has its fingerprint.
+    if sorted(zip(begun_with, kept, strict=True)) == sorted(zip(references, present, strict=True)):
+        return []
+
+    # What people did to the file, as a text comparison finds it: by what is paid, not by line
+    # numbers.
     for kind, begin, end, new_begin, new_end in SequenceMatcher(
         None, kept, present, autojunk=False
     ).get_opcodes():
         if kind != "equal":
+            # Lines of the file as it is, and of the file as it was for those that are gone.
             numbers = [line.number for line in lines[new_begin:new_end]] or [
                 number for number, _, _, _ in before[begin:end]
             ]
@@ -163,6 +180,7 @@ class Journal:
 
     def record(self, reference: str, state: LineState) -> None:
         """Store a new state; it is durable when this returns. Raises OSError."""
+        # A state that is known already costs no write: a poll mostly brings none.
         if self.states.get(reference) != state:
             self.append(
                 {"reference": reference}
@@ -175,10 +193,13 @@ class Journal:
         Raises OSError."""
         text = json.dumps(members, separators=(",", ":")).encode() + b"\n"
         size_bytes = os.fstat(self.descriptor).st_size
+        # A write may be short, and a full disk may end it in the middle.
         try:
             while text:
                 text = text[os.write(self.descriptor, text) :]
             os.fsync(self.descriptor)
+
+        # Half an entry would hide the next one, which is written behind it.
         except OSError:
             os.ftruncate(self.descriptor, size_bytes)
             raise
@@ -193,12 +214,16 @@ def open_journal(
     something else; OSError when it cannot be written."""
     journal = Journal(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), {})
     try:
+        # A lock of the open file: it ends with the program, however that ends.
         fcntl.flock(journal.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+        # An entry without its line feed was never acted upon: it is cut off (module docstring).
         whole, line_feed, _ = path.read_bytes().rpartition(b"\n")
         os.ftruncate(journal.descriptor, len(whole + line_feed))
         if whole:
             journal.states = _read(whole, gateway, lines)
         else:
+            # The whole file first, before anything is sent: a changed file is found by it.
             kept = [
                 (line.number, line.payment.merchant_reference, line.fingerprint, line.payee)
                 for line in lines
@@ -206,8 +231,10 @@ def open_journal(
             begun_at = datetime.now(UTC).isoformat()
             begun = {"gateway": gateway, "name": name, "begun_at": begun_at, "lines": kept}
             journal.append(begun)
+
+            # A journal whose name is lost with the power would begin anew.
             folder = os.open(path.parent, os.O_RDONLY)
-            os.fsync(folder)  # A journal whose name is lost with the power would begin anew.
+            os.fsync(folder)
             os.close(folder)
 
         yield journal
@@ -220,11 +247,15 @@ def open_journal(
 def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, LineState]:
     try:
         begun, *entries = map(json.loads, text.splitlines())
-        begun_for, differences = begun["gateway"], changes(begun["lines"], lines)
+        begun_for = begun["gateway"]
+        differences = changes(begun["lines"], lines)
+
+        # Later entries replace earlier ones: the last state of a line counts.
         states = {
             entry.pop("reference"): LineState(**entry | {"phase": Phase(entry["phase"])})
             for entry in entries
         }
+    # Never guessed around: what can't be read may be a payment.
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(
             f"it is damaged ({error!r}). Restore it, and never begin anew."
@@ -237,6 +268,7 @@ def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, Line
         )
         raise JournalError(f"the file has changed since it began. {' '.join(differences)} {advice}")
 
+    # A gateway under another address doesn't know these references and would pay them again.
     if begun_for != gateway:
         raise JournalError(
             f"it was begun for the gateway {begun_for}, to which lines may have been sent. Use "
@@ -252,14 +284,20 @@ def write_results(
     """Put a new result file, readable by its owner alone, in the place of the last one; behind the
     results are the columns of the pay-roll, by these names. A line that was never sent is not in
     it, so that it is a ledger of what may have been paid. Raises OSError."""
-    taken = {column.casefold() for column in RESULT_COLUMNS}
-    own = [f"file {name}" if name.casefold() in taken else name for name in names]
+    headings = [_heading_beside_results(name) for name in names]
     rows = [
         [*_row(line, state), *line.cells]
         for line in lines
         if (state := journal.state(line)) is not None
     ]
-    _write_table(path, [[*RESULT_COLUMNS, *own], *rows], delimiter=",", encoding="utf-8")
+    _write_table(path, [[*RESULT_COLUMNS, *headings], *rows], delimiter=",", encoding="utf-8")
+
+
+def _heading_beside_results(name: str) -> str:
+    """Return a heading of the pay-roll, told from those of the results where it is one of them."""
+    if name.casefold() in {column.casefold() for column in RESULT_COLUMNS}:
+        return f"file {name}"
+    return name
 
 
 def write_failed(
@@ -275,6 +313,7 @@ def write_failed(
     """Write the lines that have failed as a pay-roll of its own, with the references of their next
     tries, and return how many there are. One that may have been paid all the same is not among
     them. What is there already is left: people may have mended it. Raises OSError."""
+    # Not UNPROVED and not TAKEN: somebody may have been paid.
     failed = [
         (line, state)
         for line in lines
@@ -284,12 +323,16 @@ def write_failed(
     if not failed or path.exists():
         return len(failed)
 
-    rows = [[*names, *(() if reference_at is not None else ("merchantReference",)), *_REASONS]]
-    for line, state in failed:
-        cells = [*line.cells, *([""] * (len(names) - len(line.cells)))]
-        if reference_at is None:
-            reference_at = len(names)
+    headings = [*names]
+    if reference_at is None:
+        # No column has the references: one more has them, behind the others.
+        reference_at = len(names)
+        headings.append("merchantReference")
 
+    rows = [[*headings, *_REASONS]]
+    for line, state in failed:
+        # A row may end early; the reference has its place all the same.
+        cells = [*line.cells, *([""] * (len(names) - len(line.cells)))]
         cells[reference_at : reference_at + 1] = [next_try(line.payment.merchant_reference)]
         rows.append([*cells, state.error_code, state.message])
 
@@ -301,6 +344,7 @@ def _write_table(
     path: Path, rows: Iterable[Sequence[object]], *, delimiter: str, encoding: str
 ) -> None:
     """Put a new CSV file, readable by its owner alone, in the place of the last one."""
+    # Written aside: who reads the file meanwhile, or a full disk, leaves the last one whole.
     draft = path.with_name(f"{path.name}.new")
     with open(
         os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
@@ -310,6 +354,7 @@ def _write_table(
         newline="",
     ) as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        # No cell may begin a formula: names and messages are other people's text.
         writer.writerows([guard_cell(str(cell)) for cell in row] for row in rows)
 
     draft.replace(path)
@@ -317,10 +362,11 @@ def _write_table(
 
 def _row(line: PayLine, state: LineState) -> tuple[object, ...]:
     amount = line.payment.amount
+    remark = ""
     if state.phase is Phase.SENT:
         remark = _UNCLEAR
-    else:
-        remark = _EARLIER if state.is_earlier else ""
+    elif state.is_earlier:
+        remark = _EARLIER
 
     asked = (
         line.number,
@@ -329,4 +375,5 @@ def _row(line: PayLine, state: LineState) -> tuple[object, ...]:
         amount.text,
         amount.currency,
     )
+    # Without the phase, which the status says, and without is_earlier, which the message says.
     return *asked, *astuple(evolve(state, message=state.message or remark))[1:-1]

@@ -24,6 +24,7 @@ from mmo_merchant.tables.numbers import NumberFormat
 from mmo_merchant.tables.table_file import Columns, Row, Table, TableForm, read_text
 from mmo_sansio.api.incoming.creation_body import FieldErrors, Members, parse_draft
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.messages.inputs import Draft
 from mmo_sansio.values.dialling_codes import is_msisdn_of
 from mmo_sansio.values.model import Brand, Operation
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, decimals_of, to_money
@@ -37,9 +38,8 @@ KEY: Final = "key"
 REMEDIES: Final[Mapping[str, str]] = {
     "msisdn": "Write all digits, from the country's code on; format the column as text, not as "
     "a number.",
-    "amount": "Write digits, with a point before decimals, such as 1234.50: no comma, "
-    "space, sign or "
-    "currency, and no point between thousands. --decimal allows another notation.",
+    "amount": "Write digits, with a point before decimals, such as 1234.50: no comma, space, sign"
+    " or currency, and no point between thousands. --decimal allows another notation.",
     "currency": "Write the code of ISO 4217 in capitals, such as KES.",
     "country": "Write the code of ISO 3166-1 in capitals, such as KE.",
     "method": "Write the method's key, such as mpesa_ke.",
@@ -54,9 +54,14 @@ REMEDIES: Final[Mapping[str, str]] = {
     ),
 }
 
+# Fields that all lines may share, each by an option of its name.
 CONSTANTS: Final = ("currency", "country", "method")
 REQUIRED: Final = ("msisdn", "amount", *CONSTANTS)
+
+# Hexadecimal digits of digests: 96 bits, so that no two lines of a brand share a reference.
 DIGEST_DIGITS: Final = 24
+
+# 32 bits of a pay-roll's name, by which people's few pay-rolls are told apart.
 NAME_DIGITS: Final = 8
 
 # The fields by which a line or a person is known.
@@ -64,7 +69,10 @@ _KEYS: Final = frozenset(("msisdn", "merchantReference", KEY))
 
 _AMOUNT: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _COUNTRY: Final = re.compile(r"[A-Z]{2}", re.ASCII)
+# `-try2` is the second try, under a reference of its own: the first one has failed for good.
 _TRY: Final = re.compile(r"(?P<before>.*)-try(?P<number>[0-9]{1,3})", re.ASCII | re.DOTALL)
+
+# The gateway's checks of fields need a brand, and none of what it has configured.
 _BRAND: Final = Brand("", "", ())
 _EGRESS_RULES: Final = EgressRules()
 
@@ -136,17 +144,20 @@ def totals(amounts: Iterable[Money]) -> list[Money]:
 
 def next_try(reference: str) -> str:
     """Return the reference under which a line that has failed is paid again."""
-    found = _TRY.fullmatch(reference)
-    before, number = (found["before"], int(found["number"])) if found else (reference, 1)
-    return f"{before}-try{number + 1}"
+    match = _TRY.fullmatch(reference)
+    if match is None:
+        return f"{reference}-try2"
+    return f"{match['before']}-try{int(match['number']) + 1}"
 
 
 def earlier_try(reference: str) -> str | None:
     """Return the reference under which a line must have failed before; None for a first one."""
-    found = _TRY.fullmatch(reference)
-    if found is None or int(found["number"]) < 2:
+    match = _TRY.fullmatch(reference)
+    if match is None or int(match["number"]) < 2:
         return None
-    before, number = found["before"], int(found["number"])
+
+    before = match["before"]
+    number = int(match["number"])
     if number == 2:
         return before
     return f"{before}-try{number - 1}"
@@ -175,6 +186,7 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
     if found.faults:
         return found
 
+    # The first line with a reference, and the first that pays a number an amount.
     first: dict[tuple[str, str], int] = {}
     above = list[Money]()
     for row in table.rows():
@@ -182,6 +194,8 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
             found.faults.append(row)
             continue
 
+        # A sum below the lines is no pay-out: without this the largest amount would go to nobody's
+        # number.
         if table.is_total(row, _KEYS):
             found.totals.append(row.line)
             found.faults += _total_faults(table, row, layout, above)
@@ -192,6 +206,7 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
                 found.faults.append(row_fault)
                 continue
 
+            # Whatever is wrong with the line: the file's own total has it too.
             above.append(row_fault.payment.amount)
             repeats = list(_repeats(row_fault, table, row, layout, first))
             found.faults += repeats
@@ -225,6 +240,7 @@ def _total_faults(
     table: Table, row: Row, layout: Layout, above: Sequence[Money]
 ) -> Iterator[Fault]:
     """Yield a fault where a total is not that of the lines above."""
+    # A total of two currencies is none.
     currencies = {line.currency for line in above}
     if len(currencies) != 1:
         return
@@ -254,13 +270,12 @@ def _repeats(
     key = next(name for name in ("merchantReference", KEY, "msisdn") if name in table.positions)
     used = first.setdefault(("reference", line.payment.merchant_reference), line.number)
     if used != line.number:
-        remedy = REMEDIES[KEY] + " Name its column by --map key=HEADING."
-        yield Fault(
-            line.number,
-            key,
-            f"is that of line {used}",
-            REMEDIES[key] if key != "msisdn" else remedy,
-        )
+        remedy = REMEDIES[key]
+        if key == "msisdn":
+            # The number is the key only where there is no other.
+            remedy = REMEDIES[KEY] + " Name its column by --map key=HEADING."
+
+        yield Fault(line.number, key, f"is that of line {used}", remedy)
         return
 
     used = first.setdefault(("payee", line.payee), line.number)
@@ -286,48 +301,23 @@ def reference_prefix(name: str) -> str:
 
 def _derive_reference(name: str, key: str) -> str:
     """Return the reference of a line without one of its own."""
+    # A line feed stands in no name and no key, so that no two pairs have one digest.
     return f"{reference_prefix(name)}{_digest(chr(10).join((name, key)))}"
 
 
 def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Fault]:
     """Yield the pay-out of a line, or its faults: those that the gateway would find, and what may
     not be meant."""
-    cells = {**dict.fromkeys(REMEDIES, ""), **layout.constants}
-    unread: dict[str, str] = {}
-    for name in table.positions:
-        try:
-            if name in _KEYS:
-                cells[name] = table.key(row, name)
-            else:
-                cells[name] = table.text(row, name)
-        except CellFault as fault:
-            unread[name] = fault.problem
-
-    if layout.numbers is not None and isinstance(table.cell(row, "amount"), str):
-        try:
-            cells["amount"] = _rewrite_amount(cells, layout.numbers)
-        except CellFault as fault:
-            unread["amount"] = fault.problem
+    cells, unread = _read_cells(table, row, layout)
 
     # The gateway's own checks, and then what it would take and the merchant may not mean.
     errors = FieldErrors()
-    members: dict[str, JsonValue] = {
-        **cells,
-        "amount": {"value": JsonNumber(cells["amount"]), "currency": cells["currency"]},
-        "payee": {**cells, "id": cells["id"] or cells["msisdn"] or "derived"},
-        "resultUrl": "https://results.example/",
-        "merchantReference": cells["merchantReference"] or "derived",
-    }
-    draft = parse_draft(
-        Operation.DIRECT_PAYOUT,
-        cells["method"],
-        Members(members, errors),
-        brand=_BRAND,
-        egress_rules=_EGRESS_RULES,
-    )
+    draft = _draft(cells, errors)
+    found = _problems_of(errors)
     needed = {*REQUIRED, *({"merchantReference", KEY} & table.positions.keys())}
     blank = {name: "is blank" for name in needed if not cells[name]}
-    found = _problems_of(errors)
+
+    # What explains a fault best stands last: a blank cell is no wrong number, too.
     problems = {**found, **_plain_problems(cells, found), **blank, **unread}
     for name in REMEDIES:
         if name in problems:
@@ -345,9 +335,15 @@ def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Faul
         payee=draft.party,
         reconciliation_reference=draft.reconciliation_reference,
     )
-    mark = "." if layout.numbers is None else layout.numbers.notation.value
+    mark = "."
+    if layout.numbers is not None:
+        mark = layout.numbers.notation.value
+
     key = cells[KEY] or cells["msisdn"].removeprefix("+")
     reference = cells["merchantReference"] or _derive_reference(layout.name, key)
+
+    # Neither the address for results nor a derived reference is what is paid: the address may
+    # change, and the reference follows from the key.
     body = creation_body(evolve(payment, result_url="")).decode()
     yield PayLine(
         row.line,
@@ -357,9 +353,54 @@ def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Faul
     )
 
 
+def _read_cells(table: Table, row: Row, layout: Layout) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the text of each field, and what is wrong with those that can't be read."""
+    cells = {**dict.fromkeys(REMEDIES, ""), **layout.constants}
+    unread: dict[str, str] = {}
+    for name in table.positions:
+        try:
+            # A spreadsheet makes a number of a key, and a phone number loses its digits by that.
+            if name in _KEYS:
+                cells[name] = table.key(row, name)
+            else:
+                cells[name] = table.text(row, name)
+        except CellFault as fault:
+            unread[name] = fault.problem
+
+    # A number of a spreadsheet has no notation; text has the one that was declared.
+    if layout.numbers is not None and isinstance(table.cell(row, "amount"), str):
+        try:
+            cells["amount"] = _rewrite_amount(cells, layout.numbers)
+        except CellFault as fault:
+            unread["amount"] = fault.problem
+
+    return cells, unread
+
+
+def _draft(cells: Mapping[str, str], errors: FieldErrors) -> Draft:
+    """Return what the gateway would read, and add to `errors` what it would refuse."""
+    members: dict[str, JsonValue] = {
+        **cells,
+        "amount": {"value": JsonNumber(cells["amount"]), "currency": cells["currency"]},
+        "payee": {**cells, "id": cells["id"] or cells["msisdn"] or "derived"},
+        "resultUrl": "https://results.example/",
+        "merchantReference": cells["merchantReference"] or "derived",
+    }
+    return parse_draft(
+        Operation.DIRECT_PAYOUT,
+        cells["method"],
+        Members(members, errors),
+        brand=_BRAND,
+        egress_rules=_EGRESS_RULES,
+    )
+
+
 def _rewrite_amount(cells: Mapping[str, str], numbers: NumberFormat) -> str:
     """Return an amount of a declared notation in the notation of JSON. Raises CellFault."""
-    text, currency = cells["amount"], cells["currency"]
+    text = cells["amount"]
+    currency = cells["currency"]
+
+    # Left as it is, so that the fault that follows names the cell's own text.
     if not text or currency not in CURRENCIES or text[0] in "+-":
         return text
     return f"{numbers.read(text, currency):f}"
@@ -367,23 +408,30 @@ def _rewrite_amount(cells: Mapping[str, str], numbers: NumberFormat) -> str:
 
 def _problems_of(errors: FieldErrors) -> dict[str, str]:
     """Return what the gateway would find, by field."""
-    return {
-        "amount" if error.field == "amount.value" else error.field.rpartition(".")[2]: (
-            error.detail.partition("' ")[2][:-1]
-        )
-        for error in errors.errors
-    }
+    problems: dict[str, str] = {}
+    for error in errors.errors:
+        # The field's last name is the column's, but for the amount, which has two columns; the
+        # detail begins with the field in quotes, which a fault names by itself.
+        name = error.field.rpartition(".")[2]
+        if error.field == "amount.value":
+            name = "amount"
+        problems[name] = error.detail.partition("' ")[2][:-1]
+
+    return problems
 
 
 def _plain_problems(cells: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
     """Return what may not be meant, by field, beside what was found."""
     problems: dict[str, str] = {}
-    amount, currency, country = cells["amount"], cells["currency"], cells["country"]
+    amount = cells["amount"]
+    currency = cells["currency"]
+    country = cells["country"]
     if not _AMOUNT.fullmatch(amount):
         problems["amount"] = "is no plain number"
     elif currency in CURRENCIES:
-        written, decimals = len(amount.partition(".")[2]), decimals_of(currency)
         # In many countries a point parts thousands: 15.000 would be paid as 15.
+        written = len(amount.partition(".")[2])
+        decimals = decimals_of(currency)
         if written > decimals:
             problems["amount"] = f"has {written} decimals, and {currency} has {decimals}"
         try:

@@ -23,9 +23,11 @@ _TOO_OFTEN: Final = 429
 # How long to wait after a 429 that names no time.
 _WAIT_S: Final = 2.0
 
-# After so many lines in a row without an answer the others are not asked about.
+# After so many lines in a row without an answer the others are not asked about: each takes the time
+# limit of a request.
 _UNANSWERED_MAX: Final = 3
 
+# Whatever stands between words; masked letters are part of them.
 _NO_WORD: Final = re.compile(rf"[^\w{re.escape(MASK)}]+")
 
 
@@ -33,11 +35,17 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
     """Yield a sentence for each line, and the counts at the end; a gateway that offers none of it
     is told once, and so is a method whose operator tells nothing. Raises KeyRejected, and
     GatewayUnavailable when it has not answered about some lines in a row."""
+    # Methods whose operators tell nothing, as the gateway has said once.
     untold = set[str]()
+
+    # One question for each payee, however many lines pay him.
     answers = dict[tuple[str, str, str], str]()
-    differing = compared = unanswered = 0
+    differing = 0
+    compared = 0
+    unanswered = 0
     for line in lines:
-        payment, believed = line.payment, believed_name(line)
+        payment = line.payment
+        believed = believed_name(line)
         if payment.method in untold:
             continue
 
@@ -98,16 +106,19 @@ DIFFERS: Final = "DIFFERENT:"
 
 def describe(told: PayeeObject, believed: str) -> str:
     """Return what the operator tells beside what the file has."""
+    in_file = "no name in the file"
     if believed:
         in_file = f"{believed} in the file"
-    else:
-        in_file = "no name in the file"
 
-    barred = " The account is barred: the pay-out would fail." if told.is_barred else ""
+    barred = ""
+    if told.is_barred:
+        barred = " The account is barred: the pay-out would fail."
+
     match told.outcome:
         case "named":
             name = plain_name(told.name or "")
             sentence = f"{in_file}, {name} at the operator.{barred}"
+            # Without a name in the file there is nothing that could differ.
             agrees = not barred and (not believed or names_agree(believed, name))
             if agrees:
                 return sentence
@@ -128,6 +139,7 @@ def describe(told: PayeeObject, believed: str) -> str:
             return f"{DIFFERS} {sentence}"
         case "unknown":
             return f"{DIFFERS} {in_file}; the operator has no account behind the number."
+        # A gateway may have an outcome more than these.
         case _:
             return f"{in_file}; the operator has told nothing. Ask again later."
 
@@ -137,9 +149,11 @@ def names_agree(one: str, other: str) -> bool:
     accents, and with letters that an operator has masked. One of them may have more parts than the
     other, of which two at least are then the same."""
     shorter, longer = sorted((_words(one), _words(other)), key=len)
+    # A first name alone is half a country's.
     if len(shorter) < len(longer) and len(shorter) < 2:
         return False
 
+    # Each part of a name counts once: Juma Juma is not Juma Ali.
     rest = list(longer)
     for word in shorter:
         fitting = next((word_ for word_ in rest if _fits(word, word_)), None)
@@ -152,6 +166,7 @@ def names_agree(one: str, other: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
+    # Accents become letters of their own, which are left out.
     plain = unicodedata.normalize("NFKD", name.casefold())
     plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
     return [word for word in _NO_WORD.split(plain.replace("'", "").replace("\u2019", "")) if word]
@@ -160,9 +175,11 @@ def _words(name: str) -> list[str]:
 def _fits(one: str, other: str) -> bool:
     """Tell whether two words are the same but for masked letters, of which there may be any
     number."""
+    # The masked word, if there is one, is the other.
     if MASK in one:
         one, other = other, one
     if MASK not in other:
         return one == other
+    # Letters between two masks are not compared, as their places are unknown.
     first, *_, last = other.split(MASK)
     return one.startswith(first) and one.endswith(last)

@@ -25,12 +25,13 @@ from mmo_merchant.payroll.pay_roll import PayLine
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.model import Type
 
-# Requests that wait for their answers at a time.
+# Requests that wait for their answers at a time; the pace says how many leave in a second.
 WORKERS: Final = 8
 
-# More pending payments than these are asked about by the list of records.
+# More pending payments than these are asked about by the list of records, 500 of them in a request.
 LOOK_UPS_MAX: Final = 20
 
+# How often one question is asked before the run goes on without its answer.
 ATTEMPTS: Final = 3
 
 # The longest pause before one request is repeated, as each round of the run repeats it again.
@@ -39,11 +40,14 @@ PAUSE_MAX_S: Final = 3.0
 # The longest pause before lines that could not be sent are tried again.
 RETRY_PAUSE_S: Final = 10.0
 
-POLL_MAX_S, POLL_GROWTH = 900.0, 1.5
+# The pause between two questions about one payment grows to a quarter of an hour, in seconds.
+POLL_MAX_S: Final = 900.0
+POLL_GROWTH: Final = 1.5
 
 # By what the interval between requests grows with each answer 429, of which several come at a time.
 SLOWER: Final = 1.05
 
+# The longest Retry-After, in seconds, that holds all lines up.
 HOLD_MAX_S: Final = 60.0
 
 # Rejections that are about no single line: they end the run.
@@ -68,6 +72,7 @@ class Pace:
 
     def take_turn(self, now: float) -> float:
         """Return how many seconds to wait before one request leaves."""
+        # Time that nobody has used is gone: after a pause requests don't come all at once.
         at = max(now, self._next_at)
         self._next_at = at + self.interval_s
         return at - now
@@ -84,6 +89,7 @@ class PacedClient(AsyncMerchantClient):
     def __init__(
         self, base_url: str, api_key: str, *, pace: Pace, sleep: Sleep = anyio.sleep
     ) -> None:
+        # The run has a longer pause of its own; a line that waits here keeps a worker from others.
         super().__init__(base_url, api_key, sleep=lambda pause_s: sleep(min(pause_s, PAUSE_MAX_S)))
         self._pace = pace
         self._wait = sleep
@@ -91,19 +97,26 @@ class PacedClient(AsyncMerchantClient):
     async def send(self, request: HttpRequest) -> Answer:
         """Send a request when its turn comes; a question is repeated when no answer comes, so that
         of thousands all get through."""
+        # A creation that was lost is looked up before it is sent again (create_or_get).
+        attempts = ATTEMPTS
+        if request.method == "POST":
+            attempts = 1
+
         answer: Answer = NoAnswer("")
-        for _ in range(1 if request.method == "POST" else ATTEMPTS):
+        for _ in range(attempts):
             await self._wait(self._pace.take_turn(anyio.current_time()))
             self.before_leaving(request)
             answer = await super().send(request)
             if isinstance(answer, HttpResponse):
                 break
 
+        # Too fast for this gateway: not only this line, all of them wait.
         if isinstance(answer, HttpResponse) and answer.status == 429:
             retry_after = answer.value(b"retry-after") or b""
-            self._pace.hold(
-                anyio.current_time(), float(retry_after) if retry_after.isdigit() else 1.0
-            )
+            pause_s = 1.0
+            if retry_after.isdigit():
+                pause_s = float(retry_after)
+            self._pace.hold(anyio.current_time(), pause_s)
 
         return answer
 
@@ -132,6 +145,7 @@ class PayrollClient(PacedClient):
 
     def before_leaving(self, request: HttpRequest) -> None:
         """Note that a creation leaves."""
+        # Only creations are sent by POST; looking up changes nothing.
         if request.method == "POST":
             reference = json.loads(request.body)["merchantReference"]
             self._journal.record(reference, LineState(phase=Phase.SENT))
@@ -150,6 +164,7 @@ class PaymentRun:
     ends."""
     patience_s: float
     """Seconds without any change after which the run ends."""
+    # `bool` takes any state and does nothing.
     on_record: Callable[[LineState], object] = bool
     """Called with each new state of a line."""
     sleep: Sleep = anyio.sleep
@@ -159,28 +174,36 @@ class PaymentRun:
     async def run(self) -> None:
         """Pay, and wait until every line has ended, the gateway refuses the brand, or patience is
         over."""
-        known, pause_s, changed_at = dict[str, Phase](), self.poll_s, anyio.current_time()
+        known = dict[str, Phase]()
+        pause_s = self.poll_s
+        changed_at = anyio.current_time()
+
+        # What an earlier run has left pending may have ended meanwhile: it is asked about at once.
+        ask_at = changed_at + pause_s
         if self._lines_in(Phase.ACCEPTED):
             ask_at = changed_at
-        else:
-            ask_at = changed_at + pause_s
 
         while True:
+            # 1. Send what was never sent, or may not have arrived.
             self.fault = None
             await self._create_all()
+            # 2. Ask about what is pending, the less often the longer nothing ends.
             if anyio.current_time() >= ask_at:
                 await self._ask_about(self._lines_in(Phase.ACCEPTED))
                 pause_s = min(pause_s * POLL_GROWTH, POLL_MAX_S)
                 ask_at = anyio.current_time() + pause_s
 
-            now, phases = (
-                anyio.current_time(),
-                {key: state.phase for key, state in self.journal.states.items()},
-            )
+            # 3. Any change starts the patience, and the pause between questions, anew.
+            now = anyio.current_time()
+            phases = {reference: state.phase for reference, state in self.journal.states.items()}
             if phases != known:
-                known, changed_at, pause_s = phases, now, self.poll_s
+                known = phases
+                changed_at = now
+                pause_s = self.poll_s
                 ask_at = min(ask_at, now + pause_s)
 
+            # 4. Nothing is left to do, nothing can be done for this brand, or nobody waits any
+            # longer.
             unsent = self._lines_in(None, Phase.SENT)
             is_over = not unsent and not self._lines_in(Phase.ACCEPTED)
             if (
@@ -190,7 +213,10 @@ class PaymentRun:
             ):
                 return
 
-            await self.sleep(max(0.0, min(ask_at - now, RETRY_PAUSE_S) if unsent else ask_at - now))
+            wait_s = ask_at - now
+            if unsent:
+                wait_s = min(wait_s, RETRY_PAUSE_S)
+            await self.sleep(max(0.0, wait_s))
 
     def _lines_in(self, *phases: Phase | None) -> list[PayLine]:
         """Return the lines in these phases; that of a line that was never sent is None."""
@@ -201,7 +227,9 @@ class PaymentRun:
         lines = iter(self._lines_in(None, Phase.SENT))
 
         async def create_each() -> None:
-            for line in lines:  # The tasks share it.
+            # The tasks share the iterator, so each line is taken once.
+            for line in lines:
+                # After a fault that is about no single line the others would only meet it again.
                 if self.fault is None:
                     await self._create(line)
 
@@ -213,6 +241,7 @@ class PaymentRun:
         try:
             started = await self.client.create_or_get(line.payment)
         except ReferenceMismatch as error:
+            # Another payment has the reference, maybe of the same person: a human looks at it.
             self._record(
                 line,
                 LineState(
@@ -223,13 +252,16 @@ class PaymentRun:
                 ),
             )
         except OutcomeUnclear as error:
+            # Not an end: the next round looks the reference up before it sends anything.
             self._record(line, LineState(phase=Phase.SENT, message=str(error)))
         except GatewayUnavailable as error:
+            # The line stays as it is, and the next round takes it again.
             self.fault = error
         except ApiRejection as error:
             code = error.problem.cause
             if code == "brand_pending_limit":
-                self.fault = GatewayUnavailable(str(error))  # Some payments have to end first.
+                # Some payments have to end first.
+                self.fault = GatewayUnavailable(str(error))
             elif code in OF_THE_BRAND:
                 self.fault = error
             else:
@@ -237,18 +269,16 @@ class PaymentRun:
                     line, LineState(phase=Phase.REJECTED, error_code=code, message=str(error))
                 )
         else:
-            created_at, is_earlier = (
-                started.created_at.isoformat(),
-                self.journal.state(line) is None,
-            )
-            new = LineState(
-                phase=Phase.ACCEPTED,
-                gateway_reference=started.gateway_reference,
-                created_at=created_at,
-            )
-            self._record(
-                line, known_state(started.found) if started.found else new, is_earlier=is_earlier
-            )
+            is_earlier = self.journal.state(line) is None
+            if started.found is not None:
+                state = known_state(started.found)
+            else:
+                state = LineState(
+                    phase=Phase.ACCEPTED,
+                    gateway_reference=started.gateway_reference,
+                    created_at=started.created_at.isoformat(),
+                )
+            self._record(line, state, is_earlier=is_earlier)
 
     async def _ask_about(self, lines: Sequence[PayLine]) -> None:
         """Ask about each payment once: about many by the list of records, about those that it lacks
@@ -257,6 +287,7 @@ class PaymentRun:
             state.gateway_reference: line for line in lines if (state := self.journal.state(line))
         }
         try:
+            # The window of their creation times; its end is exclusive (R1), so a second more.
             if len(pending) > LOOK_UPS_MAX:
                 states = filter(None, map(self.journal.state, lines))
                 times = [datetime.fromisoformat(state.created_at) for state in states]
@@ -266,10 +297,12 @@ class PaymentRun:
                 async for record in self.client.records(window):
                     if (line := pending.pop(record.gateway_reference, None)) is not None:
                         self._record(line, known_state(record))
+            # What the list lacks, or all of a few: one by one.
             for reference, line in pending.items():
                 try:
                     self._record(line, known_state(await self.client.look_up(reference)))
                 except TransactionNotFound:
+                    # The gateway had it: never sent again, and never called failed.
                     self._record(
                         line,
                         evolve(self.journal.states[line.payment.merchant_reference], message=_LOST),
@@ -279,6 +312,9 @@ class PaymentRun:
 
     def _record(self, line: PayLine, state: LineState, *, is_earlier: bool = False) -> None:
         before = self.journal.state(line)
-        state = evolve(state, is_earlier=before.is_earlier if before else is_earlier)
+        # Whether it was there before is known when the gateway first has it.
+        if before is not None:
+            is_earlier = before.is_earlier
+        state = evolve(state, is_earlier=is_earlier)
         self.journal.record(line.payment.merchant_reference, state)
         self.on_record(state)

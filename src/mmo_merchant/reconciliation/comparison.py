@@ -23,6 +23,7 @@ from mmo_merchant.reconciliation.held_records import (
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money
 
+# Payments by which money comes to the merchant; pay-outs and taxes go out.
 MONEY_IN: Final = frozenset({Type.PAYIN})
 
 
@@ -79,13 +80,28 @@ class Difference:
 
     def members(self) -> dict[str, object]:
         """Return what JSON, or the row of a table, says of it."""
-        record, line = self.record, self.line
+        record = self.record
+        line = self.line
+
+        # Each name from the side that is at hand: the line's receipt is what people search for.
+        receipt = None
+        if line is not None and line.receipt:
+            receipt = line.receipt
+        elif record is not None:
+            receipt = record.receipt
+
+        reference = None
+        if record is not None:
+            reference = record.merchant_reference
+        elif line is not None:
+            reference = line.reference
+
         return {
             "kind": self.kind.value,
             "line": line and line.number,
-            "receipt": line.receipt if line and line.receipt else record and record.receipt,
+            "receipt": receipt,
             "gatewayReference": record and record.gateway_reference,
-            "merchantReference": record.merchant_reference if record else line and line.reference,
+            "merchantReference": reference,
             "records": record and self._record_text(record),
             "statement": line and self._line_text(line),
         }
@@ -93,12 +109,18 @@ class Difference:
     def _record_text(self, record: RecordedPayment) -> str:
         if self.kind is DifferenceKind.FEE_DIFFERS:
             return str(record.fee)
-        what = "reversal" if record.reverses else record.type.value
+
+        what = record.type.value
+        if record.reverses:
+            what = "reversal"
         return f"{record.mark}{what} {record.amount} {record.status.value}"
 
     def _line_text(self, line: StatementLine) -> str:
         if self.kind is DifferenceKind.FEE_DIFFERS:
-            return str(line.amount if line.is_fee else line.fee)
+            if line.is_fee:
+                return str(line.amount)
+            return str(line.fee)
+
         direction = {True: "in ", False: "out ", None: ""}[line.is_incoming]
         return f"{direction}{line.amount} {line.status.value}"
 
@@ -135,6 +157,7 @@ class Reconciliation:
         self._settled.append(False)
         self._contradicted.append(False)
         self._count_fee(record, 1)
+        # The payment's last record counts: the fee of the one before is taken back.
         if before is not None:
             self._count_fee(before, -1)
 
@@ -151,29 +174,20 @@ class Reconciliation:
     def check_line(self, line: StatementLine) -> list[Difference]:
         """Return how the next line of the statement differs from the records."""
         candidates = self._find(line)
-        fee = line.amount if line.is_fee else line.fee
-        if fee is not None:
-            is_returned = line.is_fee and line.is_incoming is True
-            self.fees[fee.currency] += -fee.minor if is_returned else fee.minor
+        self._count_line_fee(line)
 
+        # 1. A line about a fee alone: nothing else of it is compared.
         if line.is_fee:
             about = None
             if candidates:
                 about = candidates[0].record
-
             return _fee_differences(line, line.amount, about)
 
+        # 2. No payment has its receipt or reference.
         if not candidates:
-            if line.status is Status.SUCCESS and line.msisdn:
-                self._unpaired.append(line)
-                return []
+            return self._without_record(line)
 
-            if line.status is Status.SUCCESS:
-                return [Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)]
-
-            self.unsettled += 1
-            return []
-
+        # 3. Money moved, and by none of these payments in the line's direction.
         self.matched += 1
         self.matched_simulated += _nearest(candidates, line).record.is_simulated
         if line.status is Status.SUCCESS and all(
@@ -183,37 +197,71 @@ class Reconciliation:
             self._contradicted[number] = True
             return self._differences(record, line)
 
+        # 4. Money moved once more than by these payments, each of which another line has settled.
         free = [held for held in candidates if not self._settled[held.number]]
         if not free and line.status is Status.SUCCESS:
             return [Difference(DifferenceKind.DUPLICATE_LINE, candidates[0].record, line)]
 
+        # 5. The payment itself is said to have failed, and all of its money went back (reversals).
         number, record = _nearest(free or candidates, line)
         if line.status is Status.FAILED and (back := self._sent_back(record)):
             for settled in (number, *(held.number for held in back)):
                 self._settled[settled] = True
             return []
 
+        # 6. The line is about this payment, and agrees with it or not.
         if line.status is Status.SUCCESS:
             self._settled[number] = True
         else:
             self._contradicted[number] = True
 
-        return [
-            *self._differences(record, line),
-            *(_fee_differences(line, line.fee, record) if line.fee else ()),
-        ]
+        differences = self._differences(record, line)
+        if line.fee:
+            differences += _fee_differences(line, line.fee, record)
+        return differences
+
+    def _count_line_fee(self, line: StatementLine) -> None:
+        """Add the fee of a line to the sums; a fee that comes back is taken off."""
+        fee = line.fee
+        if line.is_fee:
+            fee = line.amount
+        if fee is None:
+            return
+
+        if line.is_fee and line.is_incoming is True:
+            self.fees[fee.currency] -= fee.minor
+        else:
+            self.fees[fee.currency] += fee.minor
+
+    def _without_record(self, line: StatementLine) -> list[Difference]:
+        """Return what follows from a line for which no payment was found."""
+        # A payment that failed at the operator's counter is nobody's difference.
+        if line.status is not Status.SUCCESS:
+            self.unsettled += 1
+            return []
+
+        # Its number may pair it at the end, with a payment under another receipt.
+        if line.msisdn:
+            self._unpaired.append(line)
+            return []
+
+        return [Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)]
 
     def missing_lines(self) -> Iterator[Difference]:
         """Return what only the end shows: lines without a record, and payments that the statement
         should have and does not, each in their order; a line and a payment that are one but for
         the receipt are paired."""
+
         missing = self._missing_payments()
         by_what_moved = defaultdict[tuple[object, ...], deque[Held]](deque)
+        # Only where a line may need it: most statements have no line without a payment.
         if self._unpaired:
             for held in missing:
                 by_what_moved[(held.record.msisdn, held.record.amount)].append(held)
 
         paired = set[int]()
+        # In the order of both sides: of several payments of one amount the first pairs with the
+        # first line.
         for line in self._unpaired:
             alike = by_what_moved.get((line.msisdn, line.amount))
             if not alike or _is_other_direction(alike[0].record, line):
@@ -245,11 +293,13 @@ class Reconciliation:
         """Return the payments that a line may be about: those of its receipt, else those of its
         reference; if money moved in its direction by some of them, only these."""
         for key in (line.receipt, line.reference):
+            # A payment and its reversal share names: the direction tells them apart.
             if key and (found := self._records.find(key)):
                 return [
                     pair for pair in found if not _is_other_direction(pair.record, line)
                 ] or found
 
+        # M-Pesa's account numbers hold only the end of a gatewayReference.
         short = line.reference or ""
         if len(short) != SHORT_REFERENCE_CHARACTERS:
             return []
@@ -262,6 +312,7 @@ class Reconciliation:
 
     def _differences(self, record: RecordedPayment, line: StatementLine) -> list[Difference]:
         """Return how a line differs from the payment that it is about."""
+        # Of another status: what else differs follows from that.
         if record.status is not line.status:
             return [Difference(DifferenceKind.STATUS_DIFFERS, record, line)]
         if line.status is not Status.SUCCESS:
@@ -271,7 +322,8 @@ class Reconciliation:
         if _is_other_direction(record, line):
             found.append(Difference(DifferenceKind.DIRECTION_DIFFERS, record, line))
 
-        currency, more = line.amount.currency, line.amount.minor - record.amount.minor
+        currency = line.amount.currency
+        more = line.amount.minor - record.amount.minor
         if record.amount.currency != currency:
             found.append(Difference(DifferenceKind.CURRENCY_DIFFERS, record, line))
         elif abs(more) > self.tolerance.get(currency, 0):
@@ -284,10 +336,11 @@ class Reconciliation:
     def _sent_back(self, record: RecordedPayment) -> list[Held]:
         """Return the reversals of a payment if all of its money has gone back by them: some
         statements then say of the payment itself that it is reversed."""
+        # A reversal is not reversed itself.
         if record.reverses:
-            known = []
-        else:
-            known = self._records.find(record.gateway_reference)
+            return []
+
+        known = self._records.find(record.gateway_reference)
 
         back = [
             held for held in known if held.record.reverses and held.record.status is Status.SUCCESS
@@ -308,6 +361,7 @@ def _nearest(candidates: list[Held], line: StatementLine) -> Held:
 def _distance(record: RecordedPayment, line: StatementLine) -> tuple[bool, bool]:
     """Return how unlike a line is to a payment that has its reference; a reference may have been
     used again (C12)."""
+    # False sorts before True: the same status counts more than the same amount.
     return record.status is not line.status, record.amount != line.amount
 
 

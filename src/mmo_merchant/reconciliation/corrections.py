@@ -42,7 +42,10 @@ class Corrections:
 
     def explain(self, difference: Difference) -> Correction | None:
         """Return the correction of a difference, and use it up; None where there is none."""
-        record, line = difference.record, difference.line
+        record = difference.record
+        line = difference.line
+
+        # Used up, so that one explanation hides one difference and no further one of its kind.
         names = (record and record.gateway_reference, line and line.receipt)
         for name in names:
             if name and (found := self._open.pop((difference.kind.value, name), None)):
@@ -79,10 +82,12 @@ def read_corrections(table: Table) -> Corrections:
 
 def _read(table: Table, row: Row) -> Correction:
     kind, by, reason = (table.text(row, name) for name in COLUMNS.required)
+    # A line without a payment has no gatewayReference: then its receipt names the difference.
     reference = table.key(row, "gatewayReference") or table.key(row, "receipt")
     if kind not in _KINDS:
         raise CellFault("is not known", f"Write one of these: {', '.join(sorted(_KINDS))}.", "kind")
 
+    # Without a name and a reason it is no trace that anybody could follow.
     if not by or not reason:
         field = "by" if not by else "reason"
         raise CellFault("is blank", "Write who has found out what.", field)

@@ -28,6 +28,7 @@ class DailyDigest:
     KES`; not part of what is digested, as no operator tells every fee."""
 
 
+# The format is a contract: whoever computes the same digest elsewhere writes the same bytes.
 def canonical_line(payment: RecordedPayment) -> str:
     """Return the line of a payment that has ended: gatewayReference, type, amount with exactly the
     decimals of its currency, currency and status, separated by tabs, with a line feed."""
@@ -46,15 +47,16 @@ def digest_day(payments: Iterable[RecordedPayment]) -> DailyDigest:
     """Return the digest of the payments of a brand that ended on one day, in any order: their
     canonical lines, sorted as ASCII, in UTF-8. Pending payments are left out."""
     ended = [payment for payment in payments if payment.status is not Status.PENDING]
-    sums, fees = Counter[str](), Counter[str]()
+    sums = Counter[str]()
+    fees = Counter[str]()
     for payment in ended:
         if payment.status is Status.SUCCESS:
-            sums[f"{payment.mark}{payment.type.value} {payment.amount.currency}"] += (
-                payment.amount.minor
-            )
+            name = f"{payment.mark}{payment.type.value} {payment.amount.currency}"
+            sums[name] += payment.amount.minor
         if payment.fee is not None:
             fees[f"{payment.mark}{payment.provider} {payment.fee.currency}"] += payment.fee.minor
 
+    # Sorted, as two sides have their payments in different orders.
     text = "".join(sorted(map(canonical_line, ended)))
     return DailyDigest(
         sha256(text.encode()).hexdigest(),

@@ -92,15 +92,19 @@ class HeldRecords:
     def add(self, record: RecordedPayment) -> RecordedPayment | None:
         """Hold a record; return the one that the same payment had before, of which lines may still
         know the names."""
+        # Records stand behind each other in one run of bytes; the ends tell where each begins.
         number = len(self._ends)
         self._packed += self._pack(record)
         self._ends.append(len(self._packed))
+
         names = {name for name in record.names if name}
         known_names = [name for name in names if not self._by_name.add(name, number)]
         if record.gateway_reference not in known_names:
             return None
 
         payment = self._find_payment(record.gateway_reference)
+
+        # Another payment may have this text as its merchantReference: that is no second record.
         if payment == number:
             return None
 
@@ -128,17 +132,25 @@ class HeldRecords:
     def find(self, name: str) -> list[Held]:
         """Return the payments that are known by a name, or were by an earlier record, in their
         order: each once, as the records say of it at last."""
+        # The index only says which records may have the name.
         payments = dict[int, RecordedPayment]()
         for number in self._by_name.find(name):
             if name in (record := self._record(number)).names:
                 payments[self._first.get(number, number)] = record
-        return [
-            Held(payment, self.latest(payment) if payment in self._last else record)
-            for payment, record in payments.items()
-        ]
+
+        held = []
+        for payment, record in payments.items():
+            # Unpacked again only where a later record has taken its place.
+            if payment in self._last:
+                held.append(Held(payment, self.latest(payment)))
+            else:
+                held.append(Held(payment, record))
+
+        return held
 
     def find_by_end(self, end: str) -> Held | None:
         """Return the payment whose gatewayReference ends so; None where none or several do."""
+        # Made when the first line asks: most statements have whole references.
         if self._by_end is None:
             self._by_end = KeyIndex()
             for payment in self.payments():
@@ -150,16 +162,16 @@ class HeldRecords:
             for payment in self._by_end.find(end)
             if self._record(payment).gateway_reference.endswith(end)
         ]
+        # Two payments with one end: which of them is meant, nobody can tell.
         if len(payments) == 1:
             return Held(payments[0], self.latest(payments[0]))
 
         return None
 
     def _record(self, number: int) -> RecordedPayment:
+        begin = 0
         if number:
             begin = self._ends[number - 1]
-        else:
-            begin = 0
         return self._unpack(self._packed[begin : self._ends[number]])
 
     def _pack(self, record: RecordedPayment) -> bytes:
@@ -176,7 +188,11 @@ class HeldRecords:
             self._alike_numbers[alike] = len(self._alike)
             self._alike.append(alike)
 
-        fee = record.fee
+        fee = None
+        if record.fee is not None:
+            fee = (record.fee.minor, record.fee.currency)
+
+        # Only for bytes that this process has packed itself: those of others may crash it.
         return marshal.dumps(
             (
                 record.gateway_reference,
@@ -184,7 +200,7 @@ class HeldRecords:
                 record.receipt,
                 record.amount.minor,
                 self._alike_numbers[alike],
-                None if fee is None else (fee.minor, fee.currency),
+                fee,
                 record.reverses,
                 record.msisdn,
                 record.ended_at,
@@ -204,6 +220,10 @@ class HeldRecords:
             ended_at,
         ) = marshal.loads(packed)
         type_, status, currency, provider, is_expected, is_simulated = self._alike[alike_number]
+        told_fee = None
+        if fee is not None:
+            told_fee = Money(*fee)
+
         return RecordedPayment(
             gateway_reference,
             merchant_reference,
@@ -212,7 +232,7 @@ class HeldRecords:
             status,
             Money(minor, currency),
             provider,
-            None if fee is None else Money(*fee),
+            told_fee,
             is_expected,
             reverses,
             msisdn,

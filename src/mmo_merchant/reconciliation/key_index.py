@@ -8,10 +8,13 @@ from typing import Final
 
 from attrs import define, field
 
+# Enough for 268 million records; the rest of the 64 bits of an entry is the tag.
 _NUMBER_BITS: Final = 28
 _NUMBER_MASK: Final = (1 << _NUMBER_BITS) - 1
 _TAG_BITS: Final = 64 - _NUMBER_BITS
 _TAG_MASK: Final = (1 << _TAG_BITS) - 1
+
+# The first table has 1,024 entries, which are 8 KiB.
 _SMALLEST_BITS: Final = 10
 
 
@@ -31,6 +34,7 @@ class KeyIndex:
     """The further numbers of a tag."""
 
     def add(self, key: str, number: int) -> bool:
+        # Python's hash is another one in each process: an index is never stored.
         """Add a record under a key; return whether none before may have it."""
         tag = hash(key) & _TAG_MASK
         place = self._place(tag)
@@ -38,8 +42,10 @@ class KeyIndex:
             self._more.setdefault(tag, []).append(number)
             return False
 
+        # From 1, as an entry of 0 is a free place.
         self._entries[place] = tag << _NUMBER_BITS | number + 1
         self._count += 1
+        # Above three quarters the search for a free place becomes long.
         if self._count * 4 > len(self._entries) * 3:
             self._grow()
 
@@ -56,6 +62,7 @@ class KeyIndex:
     def _place(self, tag: int) -> int:
         """Return where a tag stands, or the free place where it would."""
         entries = self._entries
+        # By the tag's first bits, so that a table of twice the size keeps the order of its entries.
         place = tag >> (_TAG_BITS - self._bits)
         while (entry := entries[place]) and entry >> _NUMBER_BITS != tag:
             place = (place + 1) % len(entries)

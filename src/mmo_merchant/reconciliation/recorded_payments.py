@@ -35,7 +35,11 @@ class Period:
 
 
 EVER: Final = Period()
+
+# Amounts stay exact decimals, as the gateway wrote them (G6).
 _DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_int=Decimal)
+
+# Different amounts that are kept, of which a month has few.
 _MONEY_MAX: Final = 100_000
 
 
@@ -46,15 +50,20 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
         members = _DECODER.decode(text.decode())
         provider = members["providerData"] or {}
         ended_at = members["completedAt"] and parse_timestamp(members["completedAt"])
+        fee = None
+        if provider.get("fee") is not None:
+            fee = _money(provider["fee"])
+
         return RecordedPayment(
             members["gatewayReference"],
             members["merchantReference"],
             members["providerReference"],
             Type(members["type"]),
             Status(members["status"]),
+            # What was paid may be another amount than was asked for (S2).
             _money(members["finalAmount"] or members["requestedAmount"]),
             _shared(provider.get("name", "")),
-            None if provider.get("fee") is None else _money(provider["fee"]),
+            fee,
             is_expected=period.has(ended_at),
             msisdn=members["party"]["msisdn"].removeprefix("+"),
             ended_at=ended_at,
@@ -77,13 +86,24 @@ def recorded_reversal(
 ) -> RecordedPayment:
     """Return what the records say of money of a payment that goes back, as a payment in the other
     direction."""
-    status = Status.FAILED if reversal.state is ReversalState.FAILED else Status.PENDING
+    # Money goes back in the other direction: to the payer of a pay-in, and from a payee.
+    type_ = Type.PAYIN
+    if payment.order.type is Type.PAYIN:
+        type_ = Type.PAYOUT
+
+    # A reversal that "has moved after all" has succeeded, whatever the operator said first.
+    status = Status.PENDING
+    if reversal.state.has_moved:
+        status = Status.SUCCESS
+    elif reversal.state is ReversalState.FAILED:
+        status = Status.FAILED
+
     return RecordedPayment(
         reversal.id,
         payment.order.merchant_reference,
         reversal.provider_reference,
-        Type.PAYOUT if payment.order.type is Type.PAYIN else Type.PAYIN,
-        Status.SUCCESS if reversal.state.has_moved else status,
+        type_,
+        status,
         reversal.amount,
         reversal.provider,
         is_expected=period.has(reversal.ended_at),

@@ -41,6 +41,7 @@ FIELDS: Final = (
 # What a total has none of.
 KEYS: Final = ("receipt", "reference", "status")
 
+# Columns of numbers, by which the notation of the file is found out.
 AMOUNTS: Final = ("amount", "paid_in", "paid_out", "fee")
 
 # Column maps by name.
@@ -75,7 +76,7 @@ OPTIONAL_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {"mpesa": {"reference": "A/C No.", "msisdn": "Other Party Info"}}
 )
 
-# Different amounts that are kept.
+# Different amounts that are kept: a month of a business has fewer.
 _AMOUNTS_MAX: Final = 100_000
 
 # Lines that may stand before the headings, as in M-Pesa's statements.
@@ -151,6 +152,7 @@ class StatementReader:
 
     def lines(self) -> Iterator[StatementLine]:
         """Yield the lines, one at a time. Raises OSError."""
+        # Twice through the file: a sign, or a notation, may show in its last line alone.
         conventions = self._survey()
         for row in self._payment_rows():
             try:
@@ -186,6 +188,7 @@ class StatementReader:
         """Look through the whole file for what no line alone tells."""
         conventions = _Conventions(self.form.numbers or find_format(self._number_texts()))
         for row, column, cell in self._number_cells():
+            # The amounts that a column of directions sends out have a convention of their own.
             if column == "amount" and self._is_told_to_go_out(row):
                 name = _OUTGOING
             else:
@@ -200,6 +203,7 @@ class StatementReader:
             if name in names or is_zero(cell) or self.table.is_total(row, KEYS):
                 continue
 
+            # A fee in the column of amounts may have a sign of its own.
             if name == "fee" or not self._is_fee(row):
                 names.add(name)
 
@@ -233,14 +237,21 @@ class StatementReader:
         """Return what a row says. Raises CellFault."""
         receipt = self.table.key(row, "receipt") or None
         reference = self.table.key(row, "reference") or None
+        # Nothing could find the payment, and a line must not be left out in silence.
         if receipt is None and reference is None:
             raise CellFault("has neither receipt nor reference", "Write one, or remove the line.")
 
         currency = self._currency(row)
         name, amount = self._amount(row, conventions, currency)
         fee = self._optional_amount(row, "fee", conventions, currency)
+        # A minus may be a fee or one that came back, and nothing tells which.
         if fee is not None and fee.minor and conventions.has_both_signs("fee"):
             raise CellFault("has both signs in the file", _ONE_SIGN, "fee")
+
+        # A fee of zero is none: it would differ from a record that has no word of one.
+        told_fee = None
+        if fee is not None and fee.minor:
+            told_fee = Money(abs(fee.minor), fee.currency)
 
         return StatementLine(
             row.line,
@@ -249,7 +260,7 @@ class StatementReader:
             Money(abs(amount.minor), amount.currency),
             is_incoming=self._is_incoming(row, name, amount, conventions),
             status=self._status(row),
-            fee=Money(abs(fee.minor), fee.currency) if fee is not None and fee.minor else None,
+            fee=told_fee,
             is_fee=self._is_fee(row),
             msisdn=self._msisdn(row),
         )
@@ -259,11 +270,13 @@ class StatementReader:
         cell = self.table.cell(row, "msisdn")
         if isinstance(cell, Decimal):
             cell = f"{cell:f}"
+
+        found = []
         if isinstance(cell, str):
             found = _MSISDN.findall(cell)
-        else:
-            found = []
-        return found[0] if len(found) == 1 else ""
+        if len(found) == 1:
+            return str(found[0])
+        return ""
 
     def _currency(self, row: Row) -> str:
         currency = self.form.currency
@@ -277,6 +290,7 @@ class StatementReader:
 
     def _amount(self, row: Row, conventions: _Conventions, currency: str) -> tuple[str, Money]:
         """Return the column that has the amount, and the amount with its sign. Raises CellFault."""
+        # Some reports write 0.00 into the column that no money moved by.
         found = {
             name: amount
             for name in ("amount", "paid_in", "paid_out")
@@ -289,6 +303,7 @@ class StatementReader:
         if not found:
             raise CellFault("is blank", "Write it, or remove the line.", "amount")
 
+        # A line of zeros alone is one of zero.
         return next(iter((moved or found).items()))
 
     def _optional_amount(
@@ -317,20 +332,24 @@ class StatementReader:
 
         Money that went out may have a minus, as in M-Pesa's statements, or none; where the column
         has both, some of it came back, and nothing tells which. Raises CellFault."""
+        # 1. A column of words tells it, whatever the signs are.
         is_negative = amount.minor < 0
         if name == "amount" and "direction" in self.table.positions:
             return self._told_direction(row, amount, conventions)
 
+        # 2. Two columns: money that went out may have come back, which only a sign would tell.
         if name == "paid_out":
             if conventions.has_both_signs(name) and not self._is_fee(row):
                 raise CellFault("has both signs in the file", _ONE_SIGN, name)
             return False
 
+        # 3. A fee among the amounts goes out; without a minus nothing says so.
         if name == "amount" and self._is_fee(row):
             if is_negative:
                 return False
             return None
 
+        # 4. A sign tells it, where the file has signs at all.
         if name == "paid_in" or is_negative or "amount" in conventions.signed:
             return not is_negative
 
@@ -349,6 +368,7 @@ class StatementReader:
             remedy = "Leave the column out if the signs are right, or correct the line."
             raise CellFault("is not that of the sign of the amount", remedy, "direction")
 
+        # A minus may be money that went out, or some of it that came back.
         if not is_incoming and conventions.has_both_signs(_OUTGOING):
             raise CellFault("has both signs in the file where it goes out", _ONE_SIGN, "amount")
 
@@ -359,6 +379,7 @@ class StatementReader:
             return Status.SUCCESS
         written = self.table.text(row, "status")
         word = fold_word(written)
+        # The file's own words count more than ours.
         known = self.form.status_words.get(word) or STATUS_WORDS.get(word)
         if known is None:
             remedy = f'Say what it means by --status-word "{written}=success", failed or pending.'

@@ -29,6 +29,7 @@ _AS_TEXT: Final = "Format the column as text, and write the cell again."
 # How Excel's users keep a text from being taken for a number.
 _KEPT_AS_TEXT: Final = re.compile(r'="((?:[^"]|"")*+)"', re.DOTALL)
 
+# `1.23E+11` is what Excel makes of a long number: its last digits are gone.
 _SHORTENED: Final = re.compile(r"[0-9](?:[.,][0-9]+)?E\+[0-9]{2,}", re.ASCII | re.IGNORECASE)
 _ERRORS: Final = frozenset(
     ("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!")
@@ -37,6 +38,7 @@ _ERRORS: Final = frozenset(
 # What may be left of `1'500` without its first digit: in an amount it is no guard of a text.
 _REST_OF_NUMBER: Final = re.compile(r"'[0-9]", re.ASCII)
 
+# What programs write for a letter that they could not read.
 _LOST: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -64,6 +66,7 @@ def key_text(cell: Cell, *, is_guessed: bool) -> str:
     if isinstance(cell, str) and cell.isascii() and cell.isalnum():
         return cell  # Nothing below is about letters and digits alone.
 
+    # What a program made of the text can't be undone: the source has what it was.
     text = cell_text(cell)
     if text in _ERRORS:
         raise CellFault("is an error of a spreadsheet program", _AS_TEXT)
@@ -72,6 +75,7 @@ def key_text(cell: Cell, *, is_guessed: bool) -> str:
     if _LOST in text:
         raise CellFault("has letters that were lost", "Take it from the source again.")
 
+    # It may be a letter of another alphabet, and the key then that of nobody, or of somebody else.
     if is_guessed and not text.isascii():
         remedy = "Save the file as CSV in UTF-8, or name what it has by --encoding, such as cp1252."
         raise CellFault("has letters in an encoding that can only be guessed", remedy)
@@ -94,6 +98,8 @@ def shown_text(cell: Cell, mark: str) -> str:
 def number_cell(cell: Cell) -> str | Decimal:
     """Return what a cell of a number has: a text, or the number of a sheet. Raises CellFault for
     another value."""
+    # It may guard a text, or be what an editor left of a number: 1 or 1001 is a difference of
+    # money.
     if isinstance(cell, str) and _REST_OF_NUMBER.match(cell.strip()):
         remedy = "Write the number without the apostrophe, and look whether it is whole."
         raise CellFault("begins with an apostrophe as if thousands stood before it", remedy)
@@ -103,6 +109,7 @@ def number_cell(cell: Cell) -> str | Decimal:
 
 
 def _undo(text: str) -> str:
+    # Most cells are as they were written.
     if text[:1] not in ("=", "'") and "'" not in text:
         return text
     kept = _KEPT_AS_TEXT.fullmatch(text)

@@ -15,7 +15,10 @@ from mmo_merchant.tables.faults import Fault
 # What Windows writes in English, French and Portuguese where it does not write Unicode.
 CODE_PAGE: Final = "cp1252"
 
+# Read by pieces, as a table may be larger than memory is meant for.
 _CHUNK_BYTES: Final = 1 << 16
+
+# The marks with which spreadsheet programs begin Unicode (Unicode standard, section 23.8).
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -40,15 +43,20 @@ def find_encoding(path: Path, named: str | None) -> Encoding | Fault:
         if named is not None:
             return _prove(file, codecs.lookup(named).name)
 
+        # 1. A mark at the beginning says which it is.
         start = file.read(_CHUNK_BYTES)
         file.seek(0)
         for mark, name in _MARKS:
             if start.startswith(mark):
                 return _prove(file, name)
 
+        # 2. UTF-16 without a mark: one of the first two bytes of ASCII is zero.
         if b"\0" in start[:2]:
-            return _prove(file, "utf-16-le" if start[1:2] == b"\0" else "utf-16-be")
+            if start[1:2] == b"\0":
+                return _prove(file, "utf-16-le")
+            return _prove(file, "utf-16-be")
 
+        # 3. Neither: UTF-8, or a code page of Windows.
         return _prove_without_a_mark(file)
 
 
@@ -58,6 +66,7 @@ def _prove_without_a_mark(file: BinaryIO) -> Encoding | Fault:
     if isinstance(in_utf_8, Encoding):
         return in_utf_8
 
+    # Bytes that are no UTF-8 and letters that are, in one file: two programs have written it.
     file.seek(0)
     for text in _decode(file, "utf-8", "surrogateescape"):
         try:
@@ -76,6 +85,8 @@ def _prove_without_a_mark(file: BinaryIO) -> Encoding | Fault:
 def _prove(file: BinaryIO, name: str) -> Encoding | Fault:
     """Return the encoding if all bytes are of it, else the first line that has others."""
     line = 1
+    # The decoder itself tells no line, and reads the file once: the line is looked for after a
+    # fault.
     texts = _decode(file, name, "strict")
     try:
         for text in texts:

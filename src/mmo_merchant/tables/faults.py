@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
+# As many lines as a person looks at; the rest has the same fault.
 LINES_NAMED_MAX = 5
 
 
@@ -46,13 +47,19 @@ class CellFault(ValueError):
 
 def describe_faults(faults: Iterable[Fault]) -> list[str]:
     """Return a sentence for each kind of fault, with its first lines and how many there are."""
+    # A file of a million lines with one wrong column has one sentence, not a million.
     kinds: dict[tuple[str, str, str], list[int]] = {}
     for fault in faults:
         kinds.setdefault((fault.field, fault.problem, fault.remedy), []).append(fault.line)
-    return [
-        str(Fault(lines[0], *kind)) if len(lines) == 1 else _describe_many(lines, *kind)
-        for kind, lines in kinds.items()
-    ]
+
+    sentences = []
+    for kind, lines in kinds.items():
+        if len(lines) == 1:
+            sentences.append(str(Fault(lines[0], *kind)))
+        else:
+            sentences.append(_describe_many(lines, *kind))
+
+    return sentences
 
 
 def _describe_many(lines: list[int], field: str, problem: str, remedy: str) -> str:
@@ -64,4 +71,8 @@ def name_lines(lines: list[int]) -> str:
     """Return `line 7`, `lines 7, 8`, or the first ones and how many more there are."""
     named = ", ".join(map(str, lines[:LINES_NAMED_MAX]))
     more = len(lines) - LINES_NAMED_MAX
-    return f"line{'s' * (len(lines) > 1)} {named}{f' and {more} more' if more > 0 else ''}"
+    if len(lines) == 1:
+        return f"line {named}"
+    if more > 0:
+        return f"lines {named} and {more} more"
+    return f"lines {named}"

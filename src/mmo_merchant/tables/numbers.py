@@ -21,6 +21,7 @@ from mmo_sansio.values.money import NUMBER_CHARACTERS_MAX, decimals_of
 # The significant digits that spreadsheet programs keep and show; further ones are noise.
 SHEET_DIGITS: Final = 15
 
+# A space, those that programs print between thousands, and the apostrophes of Switzerland.
 _SPACES: Final = " \u00a0\u2009\u202f'\u2019"
 
 
@@ -34,6 +35,8 @@ class Notation(StrEnum):
 def _expression(mark: str, other: str) -> re.Pattern[str]:
     """Return the expression of a notation: groups of three are all separated by the same
     character."""
+    # Groups begin with one to three digits, not with 0: 012 345 is an account, and no number.
+    # Possessive: no text makes the expression try again and again.
     groups = (
         rf"[1-9][0-9]{{0,2}}(?P<separator>[{_SPACES}{other}])[0-9]{{3}}"
         r"(?:(?P=separator)[0-9]{3})*+"
@@ -67,6 +70,7 @@ class NumberFormat:
         if isinstance(cell, Decimal):
             return _check_typed(cell, currency, decimals)
 
+        # 1. It must be a number in the file's notation, and no more exact than the currency.
         found = _match(cell, self.notation)
         if found is None:
             raise CellFault("is no number in the notation of the file", self._remedy(decimals))
@@ -75,6 +79,7 @@ class NumberFormat:
             problem = f"has more decimals than {currency}, which has {decimals}"
             raise CellFault(problem, self._remedy(decimals))
 
+        # 2. Where nothing has proved the notation, the other one must give the same value, or none.
         value = _value(found)
         if not self.is_certain and self._has_other_reading(cell, value, decimals):
             remedy = "Say what stands before decimals: --decimal . or --decimal ,"
@@ -90,10 +95,10 @@ class NumberFormat:
 
     def _remedy(self, decimals: int) -> str:
         mark, other = self.notation.value, _OTHER[self.notation]
+        example = "1234"
         if decimals:
             example = f"1234{mark}{'50'.ljust(decimals, '0')}"
-        else:
-            example = "1234"
+
         advice = f"Write digits, and a {_NAMES[self.notation]} only before decimals: {example}."
         return f"{advice} If decimals stand behind a {_NAMES[other]}, say so by --decimal {other}"
 
@@ -123,6 +128,7 @@ def is_zero(cell: str | Decimal) -> bool:
 
 
 def _match(text: str, notation: Notation) -> re.Match[str] | None:
+    # Longer text is no amount (G7), whatever it costs to find that out.
     if len(text) > NUMBER_CHARACTERS_MAX:
         return None
     return _EXPRESSIONS[notation].fullmatch(text)
@@ -131,16 +137,17 @@ def _match(text: str, notation: Notation) -> re.Match[str] | None:
 def _value(found: re.Match[str]) -> Decimal:
     whole = _NOT_DIGITS.sub("", found["whole"])
     # Decimals that are not written are not added: some currencies have none.
+    decimals = ""
     if found["decimals"]:
         decimals = f".{found['decimals']}"
-    else:
-        decimals = ""
+
     return Decimal(f"{found['sign']}{whole}{decimals}")
 
 
 def _check_typed(value: Decimal, currency: str, decimals: int) -> Decimal:
     """Return the number of a sheet. Raises CellFault where more of it than the currency has is only
     hidden by its format."""
+    # Never rounded: what a sheet shows as 100 may be 99.6.
     if value != round(value, decimals):
         problem = f"has more decimals than {currency}, which has {decimals}"
         raise CellFault(problem, "Round it in the sheet: what is shown may hide decimals.")

@@ -17,16 +17,20 @@ from mmo_merchant.tables.numbers import SHEET_DIGITS
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
 
+# A small archive may unpack to any size: 1 GiB is more than a sheet of a million rows.
 UNPACKED_BYTES_MAX: Final = 1 << 30
+
+# Noise behind the fifteenth digit of a binary float is no part of the number.
 _DIGITS: Final = Context(prec=SHEET_DIGITS)
 
-# Formats that show other digits than those of the number.
+# Formats that show other digits than those of the number: `000` adds zeros, and `%` a hundredfold.
 _CHANGED: Final = re.compile(r"^0{2,}$|%")
 
 
 def read_sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Cell]] | Fault]:
     """Yield each row of the sheet of that name, or of the only one that has any, with its
     number."""
+    # The package is an extra: who has only CSV files needs none of it.
     try:
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
@@ -49,6 +53,8 @@ def read_sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Ce
         yield Fault(1, "", f"is no .xlsx file ({type(error).__name__})", remedy)
         return
 
+    # A damaged part shows only when it is read, by errors of the archive, of XML and of the
+    # package.
     try:
         name = _choose_sheet(values, sheet)
         if isinstance(name, Fault):
@@ -73,6 +79,7 @@ def _choose_sheet(book: Workbook, named: str | None) -> str | Fault:
             return named
         return Fault(1, "", f"has no sheet {named!r}", f"It has {', '.join(names)}.")
 
+    # Without a name there must be one sheet that can be meant; hidden ones are nobody's table.
     filled = [name for name in names if any(map(_has_value, _rows(book, name)))]
     if len(filled) == 1:
         return filled[0]
@@ -84,7 +91,8 @@ def _choose_sheet(book: Workbook, named: str | None) -> str | Fault:
 
 def _rows(book: Workbook, name: str) -> Iterator[Sequence[Any]]:
     sheet = book[name]
-    sheet.reset_dimensions()  # Some programs write a wrong size, by which rows would be missing.
+    # Some programs write a wrong size, by which rows would be missing.
+    sheet.reset_dimensions()
     return sheet.iter_rows()
 
 
@@ -95,6 +103,7 @@ def _has_value(row: Sequence[Any]) -> bool:
 def _cell(formula: Any, shown: Any) -> Cell:
     """Return what a cell has; a program that computes nothing leaves a formula without value."""
     value = shown.value
+    # The sheet's own error, such as #N/A, is no value.
     if shown.data_type == "e":
         return Unreadable("is an error of a spreadsheet program")
 
@@ -114,9 +123,11 @@ def _cell(formula: Any, shown: Any) -> Cell:
 def _number(value: float, number_format: str) -> Cell:
     """Return a number without the noise behind the digits that a sheet keeps; what it shows instead
     of the digits is no number."""
+
     if _CHANGED.search(number_format):
         return Unreadable(f"is a number that the sheet shows otherwise ({number_format})")
     number = _DIGITS.create_decimal(repr(value))
+    # Above 10^15 a float does not hold every whole number: the last digits may be lost.
     if not number.is_finite() or abs(number) >= 10**SHEET_DIGITS:
         return Unreadable(f"is a number of more digits than the {SHEET_DIGITS} that a sheet keeps")
     if number == int(number):

@@ -22,6 +22,8 @@ from mmo_merchant.tables.faults import CellFault, Fault
 from mmo_merchant.tables.sheet_rows import read_sheet
 from mmo_merchant.tables.words import is_total_row
 
+# The first bytes of an archive, which .xlsx is, and of Excel's older files, in which those with a
+# password are wrapped as well.
 _XLSX: Final = b"PK\x03\x04"
 _OLD_EXCEL: Final = b"\xd0\xcf\x11\xe0"
 
@@ -88,6 +90,7 @@ class Table:
     def rows(self) -> Iterator[Row | Fault]:
         """Yield the rows that are not blank. Raises OSError."""
         width = len(self.headings)
+        # A fault is a row, too: who reads the table decides what follows from it.
         for row in self.source.rows():
             if isinstance(row, Fault):
                 yield row
@@ -97,11 +100,15 @@ class Table:
             if line <= self.headings_line or _are_blank(cells):
                 continue
 
+            # A program may keep cells that were once filled, to the right of the table.
             if self.source.is_sheet:
                 cells = _without_blank_end(cells)
 
+            # A cell that has the delimiter, or lacks, moves all others: an amount would be a
+            # number.
             if len(cells) > width or (len(cells) < width and not self.source.is_sheet):
                 yield Fault(line, "", f"has {len(cells)} cells, and {width} headings", _WIDTH)
+            # By the first cell alone at first, as most rows differ there: tables were joined.
             elif _fold(cells[0]) == self.headings[0] and self._is_headings(cells):
                 yield Fault(line, "", "repeats the headings", "Remove the line.")
             else:
@@ -143,6 +150,7 @@ class Table:
         payment or a person is known."""
         cells = [cell for field in keys if (cell := self.cell(row, field)) is not None]
         texts = [cell.strip() for cell in cells if isinstance(cell, str)]
+        # Numbers and dates in a field of keys: then the row is about something.
         if len(texts) < len(cells):
             return False
         others = (cell.strip() for cell in row.cells if isinstance(cell, str))
@@ -160,7 +168,10 @@ def open_table(path: Path, form: TableForm, columns: Columns) -> Table | list[Fa
 def read_text(lines: Iterable[str], form: TableForm, columns: Columns) -> Table | list[Fault]:
     """Find the headings of a table in the lines of a text."""
     kept = list(lines)
-    delimiters = DELIMITER_NAMES.values() if form.delimiter is None else (form.delimiter,)
+    delimiters = tuple(DELIMITER_NAMES.values())
+    if form.delimiter is not None:
+        delimiters = (form.delimiter,)
+
     sources = [Source(partial(read_csv, kept, delimiter), delimiter) for delimiter in delimiters]
     return _choose_table(sources, columns)
 
@@ -171,6 +182,8 @@ def _choose_table(sources: Sequence[Source], columns: Columns) -> Table | list[F
     tables = [read for read in found if isinstance(read, Table)]
     if not tables:
         return next(problem for problem in found if isinstance(problem, list))
+
+    # Fewest required headings missing, then most columns: the file's own delimiter.
     best = min(
         tables, key=lambda each: (len(_missing(each.headings, columns)), -len(each.headings))
     )
@@ -180,6 +193,7 @@ def _choose_table(sources: Sequence[Source], columns: Columns) -> Table | list[F
 
 def _find_sources(path: Path, form: TableForm) -> list[Source] | Fault:
     """Return the file with each delimiter that it may have."""
+    # The name of a file may be wrong: its first bytes say what it is.
     with path.open("rb") as file:
         start = file.read(8)
 
@@ -198,6 +212,7 @@ def _find_sources(path: Path, form: TableForm) -> list[Source] | Fault:
     if isinstance(encoding, Fault):
         return encoding
 
+    # 1. Any delimiter may be its own, unless the option names it or Excel's first line does.
     delimiters = tuple(DELIMITER_NAMES.values())
     if form.delimiter is not None:
         delimiters = (form.delimiter,)
@@ -229,6 +244,7 @@ def _find_headings(source: Source, columns: Columns) -> Table | list[Fault]:
     seen = 0
     for row in source.rows():
         if isinstance(row, Fault):
+            # A row that is no CSV ends the search: the headings that were found before it count.
             return best or [row]
 
         line, cells = row
@@ -238,12 +254,13 @@ def _find_headings(source: Source, columns: Columns) -> Table | list[Fault]:
         if source.is_sheet:
             cells = _without_blank_end(cells)
 
-        names = [cell.strip() if isinstance(cell, str) else "" for cell in cells]
+        names = [_heading_text(cell) for cell in cells]
         headings = [_fold(cell) for cell in cells]
         missing = _missing(headings, columns)
         if best is None or len(missing) < len(_missing(best.headings, columns)):
             best = Table(source, names, headings, line, _find_positions(headings, columns))
 
+        # Of several rows before a table the one with most of the headings counts.
         seen += 1
         if not missing or seen > columns.preamble_max:
             break
@@ -283,6 +300,7 @@ def _heading_faults(table: Table, columns: Columns) -> Iterator[Fault]:
         problem = f"no heading is {columns.required[name]!r}"
         yield Fault(line, name, problem, f"Name its column by --map {name}=HEADING.")
 
+    # A second column of a heading that is used: which one is meant, nobody can tell.
     for name, at in table.positions.items():
         count = table.headings.count(table.headings[at])
         is_told = name == "currency" and _has_currency_behind_amount(
@@ -309,9 +327,19 @@ def _without_blank_end(cells: Sequence[Cell]) -> Sequence[Cell]:
     return cells[:end]
 
 
+def _heading_text(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return cell.strip()
+    return ""
+
+
 def _fold(cell: Cell) -> str:
     """Return a heading as it is compared."""
     if not isinstance(cell, str):
         return ""
+
+    # An accent may be a character of its own, or part of its letter: both look the same.
     text = " ".join(cell.split())
-    return (text if text.isascii() else unicodedata.normalize("NFC", text)).casefold()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    return text.casefold()

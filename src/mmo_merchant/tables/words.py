@@ -13,11 +13,13 @@ from mmo_sansio.values.model import Status
 
 _SPACES: Final = re.compile(r"[\s_-]+")
 _DIGIT: Final = re.compile(r"[0-9]", re.ASCII)
+# A currency behind a total: `TOTAL (KES)`.
 _CODE_AT_END: Final = re.compile(r" \(?[a-z]{3}\)?$", re.ASCII)
 
 
 def fold_word(text: str) -> str:
     """Return a word without capitals, accents and what stands at its end."""
+    # NFKD parts an accent from its letter, so that it can be left out.
     bare = "".join(
         character
         for character in unicodedata.normalize("NFKD", text.casefold())
@@ -130,6 +132,7 @@ DIRECTION_WORDS: Final = MappingProxyType(
     }
 )
 
+# Words of rows that are no payments. A word that is missing here costs a fault, and no payment.
 _TOTALS: Final = frozenset(
     map(
         fold_word,
@@ -150,8 +153,10 @@ _TOTALS: Final = frozenset(
 
 def is_total_word(text: str) -> bool:
     """Tell whether a cell says that its row has a total or a balance: `Total`, `TOTAL (KES):`."""
+    # Most cells have a digit, and no total's word has one: only the others are folded.
     if _DIGIT.search(text) is not None:
-        return False  # As most cells have one, the others alone are folded.
+        return False
+
     folded = fold_word(text)
     return folded in _TOTALS or _CODE_AT_END.sub("", folded) in _TOTALS
 
@@ -159,6 +164,8 @@ def is_total_word(text: str) -> bool:
 def is_total_row(keys: Iterable[str], others: Iterable[str]) -> bool:
     """Tell whether a row is about no payment but about a total: its word may stand in any cell, and
     no cell has what a payment is known by."""
+    # What a payment is known by must be blank or a total's word itself; a name never is one by
+    # chance.
     named = [key for key in keys if key]
     if not all(map(is_total_word, named)):
         return False
