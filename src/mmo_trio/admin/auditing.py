@@ -57,14 +57,16 @@ def audit_event(
     at: Instant, actor: str, action: str, about: str = "", **detail: object
 ) -> AuditEvent:
     """Return an audit event without the details that are None."""
-    members = {
-        name: value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else value
-        for name, value in detail.items()
-        if value is not None
-    }
+    members = {name: _cut(value) for name, value in detail.items() if value is not None}
     return AuditEvent(
         at, replace_unprintable(actor), action, replace_unprintable(about), json.dumps(members)
     )
+
+
+def _cut(value: object) -> object:
+    if isinstance(value, str):
+        return value[:TEXT_CHARACTERS_MAX]
+    return value
 
 
 def replace_unprintable(text: str) -> str:
@@ -90,18 +92,21 @@ async def verify_audit_log(
 
     Without keys only the chain of hashes is verified. Raises SealError when an earlier audit key
     can't be opened."""
+    # Earlier keys are sealed in the store: whoever has no master key still sees a broken chain.
     audit_keys = None
     if keys is not None:
         audit_keys = await load_audit_keys(store, keys)
 
-    chain, found = AuditChainVerifier(audit_keys), known_head is None or known_head.number == 0
+    chain = AuditChainVerifier(audit_keys)
+    found = known_head is None or known_head.number == 0
     fault: str | None = None
     while fault is None:
         rows = await store.audit_after(chain.verified_head.number, limit=PAGE_SIZE)
         if not rows:
+            # The end last: a row that is added between the two reads is no end that is missing.
             head = await store.audit_head()
             if await store.audit_after(chain.verified_head.number, limit=1):
-                continue  # A row was added meanwhile.
+                continue
 
             fault = chain.verify_end(head)
             break
@@ -109,6 +114,8 @@ async def verify_audit_log(
         fault = chain.verify(rows)
         found = found or any(known_head == AuditHead(row.number, row.hash) for row in rows)
 
+    # A log that was cut and written anew is a whole chain, and lacks the row that somebody has
+    # seen.
     if fault is None and not found and known_head is not None:
         fault = f"row {known_head.number} isn't the one that was seen."
 
@@ -129,6 +136,7 @@ async def reseal_audit_keys(store: AdminStore, keys: SecretKeys) -> None:
     """Seal the audit keys of all earlier master keys with the current one, so that old rows stay
     verifiable when the earlier master keys are gone."""
     for key in await load_audit_keys(store, keys):
+        # The current key needs no place in the store: it follows from the master key.
         if key.id != keys.audit_key.id:
             await store.save_audit_key(key.id, keys.seal_secret(_owner(key.id), key.secret))
 

@@ -39,7 +39,8 @@ async def stop_unsubmitted(
 ) -> HoldReport:
     """Fail every payment of the brand that was not submitted yet, in bounded commits. Raises what
     the store raises; repeating it does no harm."""
-    stopped = going_on = 0
+    stopped = 0
+    going_on = 0
     selection = PaymentFilter(brand=brand, status=Status.PENDING, limit=STOPPED_AT_ONCE_MAX)
     while True:
         page = await store.admin.list_payments(selection)
@@ -48,13 +49,14 @@ async def stop_unsubmitted(
             for transaction in page.transactions
             if transaction.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER)
         ]
+        replies: Sequence[Reply] = ()
         if waiting:
             replies = await submit([StopPayment(payment.reference, user) for payment in waiting])
-        else:
-            replies = ()
 
+        # One that was submitted meanwhile is not stopped: the payment rules decide in the commit.
         applied = sum(isinstance(reply, Applied) for reply in replies)
-        stopped, going_on = stopped + applied, going_on + len(page.transactions) - applied
+        stopped += applied
+        going_on += len(page.transactions) - applied
         if page.next_position is None:
             return HoldReport(stopped, going_on)
 

@@ -85,6 +85,7 @@ class BackTestPair:
     """Whether all payments of the span were read; False beyond BACK_TEST_PAYMENTS_MAX."""
 
 
+# A user edits what a page has shown: by this text the store sees that it is still in force.
 def brand_version(brand: Brand) -> str:
     """Return a short text that differs for each version of a brand."""
     return sha256(serialize_brand(brand).encode()).hexdigest()[:16]
@@ -116,6 +117,7 @@ class ConfigurationChanges:
         """Store the proposal of an edit that a user made on this version of a brand. Raises
         ChangeRefused, and what the edit raises."""
         before = await self.brand(brand)
+        # Another change has come into force since the page was loaded: the edit may undo it.
         if brand_version(before) != version:
             raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
 
@@ -139,6 +141,7 @@ class ConfigurationChanges:
         change = await self._find(id)
         now = self.audit_log.wall_time()
         decided = evolve(change, state=ChangeState.APPLIED, decided_by=user, decided_at=now)
+        # A disabled account may have been a thief's: nobody applies what it has proposed.
         proposer = await self.store.user(change.proposed_by)
         if is_expired(change, now):
             await self._refuse(user, change, ChangeRefusal.EXPIRED)
@@ -162,6 +165,7 @@ class ConfigurationChanges:
         """Bring the version before a change into force again, exactly, or propose that where two
         users have to agree; return the change that was reverted or proposed. Raises
         ChangeRefused."""
+        # What would allow something again takes two people, as any other change does.
         change = await self._find(id)
         if not may_revert_alone(user, change):
             return await self.propose(
@@ -179,23 +183,33 @@ class ConfigurationChanges:
     async def back_test(self, change: ConfigurationChange, day: int) -> BackTestPair:
         """Replay the brand's payments of a day, by UTC, and the requests that were refused, under
         both versions."""
-        brand, begin, end = change.after.id, Instant(day * DAY), Instant((day + 1) * DAY)
+        brand = change.after.id
+        begin = Instant(day * DAY)
+        end = Instant((day + 1) * DAY)
+
+        # Requests are replayed in the order in which they came, as daily limits count by it.
         count = await self.store.refusal_count(BrandDay(brand, day))
         refused = await self._refused_requests(brand, begin, end)
-        before, after = BackTest(change.before), BackTest(change.after)
+        before = BackTest(change.before)
+        after = BackTest(change.after)
         position: Position | None = None
         is_complete = False
         for _ in range(BACK_TEST_PAYMENTS_MAX // _PAGE):
             page = await self.store.recorded_requests(
                 brand, begin=begin, end=end, after=position, limit=_PAGE
             )
+
+            # Refused requests belong between the payments of a page, and the rest behind the last.
             is_complete = len(page) < _PAGE
             if is_complete:
                 due = len(refused)
             else:
                 due = bisect_right(refused, page[-1].created_at, key=_created_at)
 
-            requests = list(merge(page, refused[:due], key=_created_at)) if due else page
+            requests: Sequence[RecordedRequest] = page
+            if due:
+                requests = list(merge(page, refused[:due], key=_created_at))
+
             refused = refused[due:]
             before.add(requests)
             after.add(requests)
@@ -237,6 +251,7 @@ class ConfigurationChanges:
 
     async def _find(self, id: int) -> ConfigurationChange:
         change = None
+        # Databases have 64 bits for an id; a larger one in an address is nobody's.
         if id < 2**63:
             change = await self.store.configuration_change(id)
         if change is None:

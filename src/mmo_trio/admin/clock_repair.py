@@ -105,6 +105,7 @@ class ClockErrors:
 
 async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
     """Return what lies in the future. Raises StoreUnavailable."""
+    # A small difference between the clocks of two machines is no error.
     limit = later(now.utc, MISDATED_FROM)
     held_until = await store.held_until()
     found: list[Transaction] = []
@@ -115,15 +116,22 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
             transaction for transaction in page.transactions if is_misdated(transaction, now=now)
         ]
         found += misdated
+
+        # The newest come first: the first that is dated right ends the search.
         if len(misdated) < len(page.transactions) or page.next_position is None:
             break
 
         selection = evolve(selection, before=page.next_position)
 
     claims = await store.due_claims(LAST_INSTANT, limit=CLAIMS_MAX)
+
+    held: Instant | None = None
+    if held_until > limit:
+        held = held_until
+
     return ClockErrors(
         found,
-        held_until if held_until > limit else None,
+        held,
         await _misdated_reversals(store, now=now),
         tuple(claim for claim in claims if is_claim_misdated(claim, now=now)),
     )
@@ -136,6 +144,8 @@ async def _misdated_reversals(store: Store, *, now: Moment) -> Sequence[Reversal
     before: Position | None = None
     while known := await store.list_reversals(before=before, limit=PAGE_SIZE):
         found += [reversal for reversal in known if is_reversal_misdated(reversal, now=now)]
+
+        # Reversals are listed by their payments, in the order of each one's newest.
         last = [reversal for reversal in known if reversal.payment == known[-1].payment]
         newest_at = max(reversal.asked_at for reversal in last)
         before = Position(newest_at, known[-1].payment)
@@ -154,6 +164,7 @@ async def correct_clock_errors(
     """Correct these times, the oldest payments first, and let new ones be dated from now on.
     `submit` commits a round of them, `report` is called with its size. Raises StoreUnavailable and
     OutcomeUnknown; to repeat it does no harm."""
+    # First, so that no new payment is dated by the wrong time while the old ones are corrected.
     await store.release_held(now)
     inputs = [CorrectTimes(payment, user, claim) for payment, claim in errors.corrections]
     for first in range(0, len(inputs), ROUND_SIZE):

@@ -36,14 +36,16 @@ def find_concerns(
     suspense, `now` is the gateway's own time."""
     waiting = [entry for entry in entries if entry.closed_at is None]
     contrary = [entry for entry in waiting if says_otherwise(payment, entry)]
+    concerns = []
+
+    # Money may be where nobody looks for it: that comes before everything else.
     if contrary:
-        concerns = [Concern("provider says otherwise", "bad")]
-    else:
-        concerns = []
+        concerns.append(Concern("provider says otherwise", "bad"))
 
     if is_stuck(payment, now=now):
         concerns.append(Concern("outcome unknown", "warn"))
 
+    # What an entry says otherwise is said already; another amount has words of its own.
     reasons = {entry.reason for entry in waiting if entry not in contrary}
     concerns += _settled_otherwise(payment, reasons)
     if reasons - {SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE}:
@@ -59,26 +61,33 @@ def describe_stuck(history: PaymentHistory, *, now: Instant) -> str | None:
     """Return what a person has to know and to do about a payment whose outcome has been unknown for
     too long; None for any other. `now` is the gateway's own time."""
     payment = history.transaction
-    order, progress = payment.order, payment.progress
+    order = payment.order
+    progress = payment.progress
     if not is_stuck(payment, now=now):
         return None
 
+    # 1. For how long, and what was done about it.
     age = format_span(elapsed(progress.submitted_at or order.accepted_at, now))
     asked = "It was not asked about yet."
     if progress.polls:
-        if progress.polls == 1:
-            times = "once"
-        else:
+        times = "once"
+        if progress.polls > 1:
             times = f"{progress.polls} times"
 
-        at = [line.at for line in history.journal if line.input_name in _ANSWERS]
-        asked = f"Asked {times}" + (f", last at {_time(max(at))}." if at else ".")
+        asked = f"Asked {times}."
+        asked_at = [line.at for line in history.journal if line.input_name in _ANSWERS]
+        if asked_at:
+            asked = f"Asked {times}, last at {_time(max(asked_at))}."
 
     if progress.wake_at is not None:
         asked += f" Next at {_time(order.to_utc(progress.wake_at))}."
 
-    is_payin = order.type is Type.PAYIN
-    warning = "Do not let the payer pay again." if is_payin else "Do not pay again."
+    # 2. What must not happen meanwhile: somebody would pay, or be paid, twice.
+    warning = "Do not pay again."
+    if order.type is Type.PAYIN:
+        warning = "Do not let the payer pay again."
+
+    # 3. By what name the operator's people find it.
     name = progress.provider_reference or payment.reference
     return (
         f"Nobody knows for {age} whether it was paid. {asked} {warning} Look {name} up in "
@@ -97,12 +106,16 @@ def _time(at: Instant) -> str:
 def _settled_otherwise(payment: Transaction, reasons: Iterable[SuspenseReason]) -> list[Concern]:
     """Return that another amount than the requested one was settled, which stays true after
     somebody has looked into it."""
-    final, requested = payment.progress.final, payment.order.requested
+    final = payment.progress.final
+    requested = payment.order.requested
     if final is None or final == requested:
         return []
-    is_open = {SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE} & set(reasons)
+
     words = "less" if final.minor < requested.minor else "more"
-    return [Concern(f"settled {words}", "warn" if is_open else "")]
+    kind = ""
+    if {SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE} & set(reasons):
+        kind = "warn"
+    return [Concern(f"settled {words}", kind)]
 
 
 async def load_concerns(
@@ -110,6 +123,7 @@ async def load_concerns(
 ) -> Mapping[str, Sequence[Concern]]:
     """Return the concerns of these payments by their references, of those that have any. `now` is
     the gateway's own time."""
+    # A list asks for all its payments at once: two statements, however many there are.
     if not payments:
         return {}
 

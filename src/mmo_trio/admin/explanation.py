@@ -48,7 +48,8 @@ class PaymentHistory:
 
 async def load_payment_history(store: Store, transaction: Transaction) -> PaymentHistory:
     """Load what the store has about a payment."""
-    reference, order = transaction.reference, transaction.order
+    reference = transaction.reference
+    order = transaction.order
     same_reference: Sequence[Transaction] = ()
     if order.merchant_reference is not None:
         same_reference = await store.admin.find_transactions(
@@ -62,6 +63,7 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         await store.admin.suspense_of_payment(reference),
         await store.brand_record(order.brand),
         await open_claims(store, reference),
+        # The search finds a text in any reference; only the same merchantReference counts here.
         [
             other
             for other in same_reference
@@ -125,7 +127,10 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
     it."""
     progress = history.transaction.progress
     ended = {Status.SUCCESS: "success", Status.FAILED: "failed"}.get(history.transaction.status)
-    for entry in history.suspense if ended is not None else ():
+    if ended is None:
+        return
+
+    for entry in history.suspense:
         if not says_otherwise(history.transaction, entry):
             continue
 
@@ -133,15 +138,13 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
         at = progress.completed_at or entry.first_at
-        if entry.first_at < at:
-            when = "before that"
-        else:
+        when = "before that"
+        if entry.first_at >= at:
             when = f"{format_span(elapsed(at, entry.first_at))} later"
 
+        doubt = ""
         if told.get("confirmed") is False:
             doubt = ", and has not confirmed it"
-        else:
-            doubt = ""
 
         end = f"It ended as {ended}, {_source_text(progress.completion_source)}"
         report = f"{entry.provider} reported {report}{doubt}"
@@ -153,17 +156,21 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
 def says_otherwise(transaction: Transaction, entry: SuspenseEntry) -> bool:
     """Tell whether an entry of the suspense book, which nobody has looked into, says otherwise than
     the end of its payment."""
+    # Somebody has looked into it, or it is about something else than the result.
     if entry.closed_at is not None or entry.reason not in _CONTRADICTIONS:
         return False
     told = json.loads(entry.content)
+    # A reversal's report says nothing about the payment itself.
     if transaction.status is Status.PENDING or "reversal" in told:
         return False
+    # Another success of the same payment contradicts it too: by another receipt, or another amount.
     is_same = told.get("result") == transaction.status.value
     return not is_same or entry.reason is SuspenseReason.CONFLICTING_RESULT
 
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
-    order, progress = transaction.order, transaction.progress
+    order = transaction.order
+    progress = transaction.progress
     if order.is_simulated:
         yield (
             f"It is simulated, as the account {order.provider} was when it was accepted: no money "
@@ -176,10 +183,9 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             yield f"It is pending ({_pending_reason(progress.stage)}); it expires at {until}."
             if (known := progress.evidence) is not None:
                 at = format_with_microseconds(order.to_utc(known.reported_at))
+                answer = "it has not confirmed that yet"
                 if known.is_denied:
                     answer = "it has contradicted that"
-                else:
-                    answer = "it has not confirmed that yet"
                 yield (
                     f"{order.provider_title} reported the result {known.code} with the receipt "
                     f"{known.receipt} at {at};"
@@ -201,12 +207,15 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
 
 
 def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:
-    to = "from the payee" if history.transaction.order.type is Type.PAYOUT else "to the payer"
+    to = "to the payer"
+    if history.transaction.order.type is Type.PAYOUT:
+        to = "from the payee"
+
     for reversal in history.reversals:
-        if reversal.ended_at is None:
-            at = ""
-        else:
+        at = ""
+        if reversal.ended_at is not None:
             at = format_with_microseconds(reversal.ended_at)
+
         match reversal.state:
             case ReversalState.REQUESTED:
                 yield f"{reversal.amount} is asked back, and waits for an approval."
@@ -219,10 +228,9 @@ def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:
                 )
             case ReversalState.FAILED:
                 # Without a source it gave way to others, and the remark is the gateway's own.
+                why = "."
                 if reversal.source is None:
                     why = f": {reversal.remark}"
-                else:
-                    why = "."
                 yield f"{reversal.amount} did not go back {to} by reversal {reversal.number}{why}"
             case ReversalState.APPROVED | ReversalState.SENT | ReversalState.UNKNOWN:
                 yield f"{reversal.amount} is being sent back {to}."
@@ -236,10 +244,9 @@ def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
     own = history.transaction.order
     for other in history.same_reference:
         order = other.order
+        age = "A newer"
         if (order.created_at, order.gateway_reference) < (own.created_at, own.gateway_reference):
             age = "An older"
-        else:
-            age = "A newer"
 
         yield (
             f"{age} payment has the same merchantReference: {order.gateway_reference}, "
@@ -249,11 +256,11 @@ def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
 
 
 _WITHHELD_TEXTS = {
-    WithheldReason.PROVIDER_CLOSED: "staff had closed the provider to new payments (`mmo "
-    "providers list`)",
+    WithheldReason.PROVIDER_CLOSED: "staff had closed the provider to new payments"
+    " (`mmo providers list`)",
     WithheldReason.TOO_LATE: "the time in which it could be sent was over",
-    WithheldReason.ACCOUNT_CHANGED: "its account is simulated now and was not when it was "
-    "accepted, or the other way round",
+    WithheldReason.ACCOUNT_CHANGED: "its account is simulated now and was not when it was"
+    " accepted, or the other way round",
 }
 
 
@@ -312,6 +319,7 @@ def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
     if history.transaction.order.display_qr_url is None:
         return
 
+    # One attempt each (Q1); a crash may have repeated it.
     deliveries = [
         json.loads(entry.detail) for entry in history.journal if entry.input_name == "QrConcluded"
     ]
@@ -330,6 +338,7 @@ def _qr_code_sentences(history: PaymentHistory) -> Iterator[str]:
 
 def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
     transaction = history.transaction
+    # The first case that fits is the reason why there is no outcome.
     if not transaction.progress.stage.is_terminal:
         yield "The merchant is called back once it has ended; a look-up says pending."
         return
@@ -348,6 +357,7 @@ def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
             yield f"The merchant was called back and answered {attempt.status}."
             continue
 
+        # One attempt and no second one (K3): look-ups and records have the result.
         if history.brand is not None:
             yield "The merchant learns the result by a look-up or from the records."
 
@@ -360,10 +370,9 @@ def _undelivered(history: PaymentHistory) -> Iterator[Alarm]:
         attempt = callback.attempt
         if attempt.outcome is not DeliveryOutcome.DELIVERED:
             why = _DELIVERY_FAILURE_TEXTS[attempt.outcome].format(status=attempt.status)
+            detail = ""
             if attempt.detail:
                 detail = f" ({attempt.detail.rstrip('.')})"
-            else:
-                detail = ""
             yield Alarm(f"The callback was not delivered: {why}{detail}. It is not sent again.")
 
 
@@ -373,6 +382,7 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
         return
 
     brand = history.brand.brand
+    # A merchant who cannot read the result anywhere needs to know why.
     in_use = [key for key in history.brand.keys if key.retired_at is None]
     if not brand.enabled:
         yield f"The brand {brand.id} is disabled: its requests are refused with merchant_disabled."
@@ -383,6 +393,7 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
             f"callbacks."
         )
     elif len(in_use) > 1:
+        # The key that made the payment while it is in use, else the oldest in use (A4).
         made_with = history.transaction.order.api_key_id
         carried = next((key.id for key in in_use if str(key.id) == made_with), in_use[0].id)
         yield (
@@ -392,6 +403,7 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
 
 
 def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
+    # What contradicts the end has a sentence of its own.
     told = {contradiction.entry for contradiction in _contradictions(history)}
     waiting = [
         f"entry {entry.id}"
@@ -404,7 +416,10 @@ def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
 
 def _claim_sentences(history: PaymentHistory) -> Iterator[str]:
     for claim in history.claims:
-        waits = "the payment's end" if claim.is_confirmed else "the operator's confirmation"
+        waits = "the operator's confirmation"
+        if claim.is_confirmed:
+            waits = "the payment's end"
+
         yield (
             f"A deposit of {claim.amount} with the receipt {claim.receipt} names it, and waits "
             f"for {waits}."
@@ -413,6 +428,10 @@ def _claim_sentences(history: PaymentHistory) -> Iterator[str]:
 
 def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
     """Return an entry of the suspense book as a JSON object."""
+    closed_at = None
+    if entry.closed_at is not None:
+        closed_at = format_with_microseconds(entry.closed_at)
+
     return {
         "id": entry.id,
         "reason": entry.reason,
@@ -423,7 +442,7 @@ def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
         "firstAt": format_with_microseconds(entry.first_at),
         "lastAt": format_with_microseconds(entry.last_at),
         "times": entry.times,
-        "closedAt": None if entry.closed_at is None else format_with_microseconds(entry.closed_at),
+        "closedAt": closed_at,
         "closedBy": entry.closed_by,
         "note": entry.note,
     }

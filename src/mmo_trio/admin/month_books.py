@@ -37,6 +37,8 @@ async def fill_book(
     on: what came before is in the opening sums. Raises what the store
     raises."""
     count = 0
+
+    # Brand by brand, as a page belongs to one; entries themselves are sorted by the book.
     for brand in brands:
         # What ended in the month was created, or asked for, before its end.
         payments: PagedQuery | None = ListRecords(
@@ -54,6 +56,7 @@ async def fill_book(
             note_progress(count)
             payments = _next_page(payments, page)
 
+        # A reversal may be asked for long after its payment: all of them are read.
         reversals: PagedQuery | None = ListReversals(
             brand, FIRST_INSTANT, LAST_INSTANT, page_size=PAGE_SIZE
         )

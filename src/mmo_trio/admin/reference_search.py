@@ -11,7 +11,7 @@ from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.payment_search import PAYMENTS_SCANNED_MAX, position_of
 
-# Payments that are read from the store at once.
+# Payments that are read from the store at once: some milliseconds of its time.
 READ_AT_ONCE = 250
 
 
@@ -30,6 +30,7 @@ async def search_by_reference(
     """Return what `search_payments` finds by a reference; where that is nothing, by another
     spelling of it."""
     page = await admin.search_payments(text, msisdns=msisdns, before=before, limit=limit)
+    # As it was written first: nothing else is asked for where that is found.
     for spelling in spellings(text):
         if page.transactions:
             break
@@ -42,6 +43,7 @@ def spellings(text: str) -> Sequence[str]:
     """Return a reference as it may be written instead: without a number sign, with hyphens for
     spaces, in other capitals. Each is looked for by an index."""
     bare = text.strip().removeprefix("#").strip()
+    # "# ABC 12" on a till's slip may be ABC-12 in the merchant's books.
     written = (bare, "-".join(bare.split()))
     found = dict.fromkeys(
         cased
@@ -67,23 +69,30 @@ async def search_by_beginning(
     reads `scanned_max` payments; the page's position is where a next call goes on, None when there
     are no older payments."""
     found: list[Transaction] = []
-    at, scanned, sought = before, 0, _letters_and_digits(beginning)
+    found_at = before
+    scanned = 0
+    sought = _letters_and_digits(beginning)
+
+    # Signs alone are the beginning of everything.
     if not sought:
         return PaymentPage((), None)
 
     while scanned < scanned_max:
-        page = await admin.list_payments(PaymentFilter(brand=brand, before=at, limit=READ_AT_ONCE))
+        selection = PaymentFilter(brand=brand, before=found_at, limit=READ_AT_ONCE)
+        page = await admin.list_payments(selection)
         for transaction in page.transactions:
-            scanned, at = scanned + 1, position_of(transaction)
+            # The position moves with each payment: the next call begins behind the last one read.
+            scanned += 1
+            found_at = position_of(transaction)
             if status in (None, transaction.status) and _has_part(transaction, sought):
                 found.append(transaction)
                 if len(found) == limit:
-                    return PaymentPage(found, at)
+                    return PaymentPage(found, found_at)
 
         if page.next_position is None:
             return PaymentPage(found, None)
 
-    return PaymentPage(found, at)
+    return PaymentPage(found, found_at)
 
 
 def _has_part(transaction: Transaction, sought: str) -> bool:

@@ -34,6 +34,7 @@ from mmo_trio.storage.sql.store import Store
 SUCCESS = "success"
 
 
+# Commands know users of the machine; the prefix keeps them apart from the console's.
 _COMMAND_PREFIX: Final = "cli:"
 
 
@@ -44,6 +45,7 @@ def command_user_name(machine_user: str) -> str:
 
 def is_same_person(one: str, other: str) -> bool:
     """Return whether two names may be one person's, in the console and on the machine."""
+    # One person may be both: four eyes are two people, not two names.
     return one.removeprefix(_COMMAND_PREFIX) == other.removeprefix(_COMMAND_PREFIX)
 
 
@@ -93,6 +95,7 @@ class ResolutionRefused(Exception):
         self.refusal = refusal
 
 
+# Who may do what: four eyes are here, in one table.
 PERMITTED_ACTORS: Mapping[ProposalAction, frozenset[ProposalActor]] = MappingProxyType(
     {
         ProposalAction.PROPOSE: frozenset(ProposalActor) - {ProposalActor.VIEWER},
@@ -111,17 +114,20 @@ def next_state(
 ) -> ProposalState | ResolutionRefusal:
     """Return the state of the proposal after this action; None stands for no proposal. Approving an
     approved proposal carries it out again after a crash; a second time does no harm."""
+    # 1. Who may not do it at all; a proposer learns why.
     if actor not in PERMITTED_ACTORS[action]:
         is_own = actor is ProposalActor.PROPOSER
         if is_own:
             return ResolutionRefusal.OWN_PROPOSAL
         return ResolutionRefusal.NOT_PERMITTED
 
+    # 2. One unfinished proposal for a payment, so that no two are carried out.
     if action is ProposalAction.PROPOSE:
         if state in UNFINISHED_STATES:
             return ResolutionRefusal.ALREADY_PROPOSED
         return ProposalState.OPEN
 
+    # 3. What is approved may be approved again: its first approver may have crashed before the end.
     if action is ProposalAction.APPROVE and state in UNFINISHED_STATES:
         return ProposalState.APPROVED
     if action is ProposalAction.REJECT and state is ProposalState.OPEN:
@@ -148,6 +154,7 @@ class ResolutionUser:
 
     def actor_for(self, proposal: Proposal | None, *, four_eyes: bool) -> ProposalActor:
         """Return the relation of this user to the proposal."""
+        # With four eyes nobody approves his own proposal, whatever his role.
         is_own = proposal is not None and is_same_person(proposal.proposed_by, self.name)
         if self.can_approve and not (is_own and four_eyes):
             return ProposalActor.APPROVER
@@ -176,6 +183,7 @@ async def resolve_payment(
 
     Raises ResolutionRefused.
     """
+    # Recorded before it takes effect: no resolution without its event, whatever crashes.
     try:
         await check_evidence(
             store, transaction, resolution.error_code, resolution.provider_reference
@@ -200,6 +208,7 @@ async def check_evidence(
     """Raise ResolutionRefused if something is known against this end, or another payment has
     succeeded with the receipt of a success: not every operator's results claim their receipts."""
     against = await find_evidence_against(store, transaction, succeeded=error_code is None)
+    # An operator that has the receipt for another payment would have paid twice by one receipt.
     if against is None and error_code is None and receipt is not None:
         against = await _find_payment_with(store, receipt, transaction)
 
@@ -263,6 +272,8 @@ class Resolutions:
             raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED)
 
         await check_evidence(self.store, transaction, error_code, provider_reference)
+
+        # 1. May this user propose it, and is there no other proposal?
         earlier = await self.store.admin.proposals(about=transaction.reference)
         unfinished = next(
             (reversal for reversal in earlier if reversal.state in UNFINISHED_STATES), None
@@ -271,6 +282,7 @@ class Resolutions:
         if isinstance(after, ResolutionRefusal):
             raise ResolutionRefused(after)
 
+        # 2. Store it. Of two that propose at the same time, the store takes one.
         proposal = Proposal(
             0,
             transaction.reference,
@@ -288,6 +300,7 @@ class Resolutions:
             await self._record(user, proposal, "refused")
             raise ResolutionRefused(ResolutionRefusal.ALREADY_PROPOSED)
 
+        # 3. Without four eyes nobody else has to agree.
         proposal = evolve(proposal, id=id)
         if not self.four_eyes and user.can_approve:
             await self.approve(user, proposal.id)
@@ -304,16 +317,13 @@ class Resolutions:
         approved = await self._decide(user, proposal, ProposalAction.APPROVE)
         try:
             await self._carry_out(approved)
-            ended, action = (
-                evolve(approved, state=ProposalState.DONE, remark=None),
-                "payment_resolved",
-            )
+            ended = evolve(approved, state=ProposalState.DONE, remark=None)
+            action = "payment_resolved"
         except ResolutionRefused as refused:
-            ended, action = (
-                evolve(approved, state=ProposalState.REFUSED, remark=str(refused)),
-                "resolution_failed",
-            )
+            ended = evolve(approved, state=ProposalState.REFUSED, remark=str(refused))
+            action = "resolution_failed"
 
+        # One event for one resolution: before a crash it may have been recorded already.
         is_recorded = ended.state is ProposalState.DONE and await self._is_recorded_as_resolved(
             approved
         )
@@ -331,6 +341,7 @@ class Resolutions:
         return await self._decide(user, await self._find(id), ProposalAction.REJECT, remark)
 
     async def _find(self, id: int) -> Proposal | None:
+        # Databases have 64 bits for an id; a larger one in an address is nobody's.
         if id < 2**63:
             return await self.store.admin.proposal(id)
         return None
@@ -339,7 +350,10 @@ class Resolutions:
         self, proposal: Proposal | None, action: ProposalAction, user: ResolutionUser
     ) -> ProposalState | ResolutionRefusal:
         actor = user.actor_for(proposal, four_eyes=self.four_eyes)
-        return next_state(None if proposal is None else proposal.state, action, actor)
+        state = None
+        if proposal is not None:
+            state = proposal.state
+        return next_state(state, action, actor)
 
     async def _decide(
         self,
@@ -349,6 +363,7 @@ class Resolutions:
         remark: str | None = None,
     ) -> Proposal:
         """Record the decision, then store it unless the state changed meanwhile."""
+        # 1. May this user do it, with the proposal as it is?
         after = self._next_state(proposal, action, user)
         if (
             after is ProposalState.APPROVED
@@ -361,6 +376,7 @@ class Resolutions:
             if is_gone and not proposal.proposed_by.startswith(_COMMAND_PREFIX):
                 after = ResolutionRefusal.PROPOSER_DISABLED
 
+        # 2. Refusals. One of a colleague or an approver is recorded: somebody tried.
         if proposal is None or after is ResolutionRefusal.NOT_PERMITTED:
             assert isinstance(after, ResolutionRefusal)
             raise ResolutionRefused(after)
@@ -375,6 +391,7 @@ class Resolutions:
 
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(proposal))
 
+        # 3. The event first, then the change: no decision without its event.
         await self._record(user, proposal, _AUDIT_ACTIONS[action], remark)
         if after is proposal.state:
             return proposal
@@ -386,6 +403,7 @@ class Resolutions:
             decided_at=self.audit_log.wall_time(),
             remark=remark,
         )
+        # The store changes only what is still as it was read: of two who decide, one has decided.
         if not await self.store.admin.update_proposal(proposal.state, decided):
             faster = await self.store.admin.proposal(proposal.id) or proposal
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(faster))
@@ -406,6 +424,12 @@ class Resolutions:
         the hands of another approver at the same moment. Raises ResolutionRefused."""
         transaction = await self.store.transaction(approved.gateway_reference)
         assert transaction is not None
+
+        error_code = None
+        if approved.error_code is not None:
+            error_code = ErrorCode(approved.error_code)
+
+        # The user's text has the proposal's number: by it the journal tells who resolved.
         resolution = ResolveManually(
             transaction.reference,
             transaction.order.provider,
@@ -413,7 +437,7 @@ class Resolutions:
             f"{approved.id})",
             reason=approved.reason,
             evidence=approved.evidence,
-            error_code=None if approved.error_code is None else ErrorCode(approved.error_code),
+            error_code=error_code,
             provider_reference=approved.provider_reference,
         )
 
@@ -427,6 +451,7 @@ class Resolutions:
                 self.store, transaction, resolution.error_code, resolution.provider_reference
             )
             await _submit_resolution(self.submit, resolution)
+        # Refused because it is done: a crash, or another approver, came between.
         except ResolutionRefused:
             if not await self._has_resolved(resolution):
                 raise
@@ -467,7 +492,11 @@ def _who_decided(proposal: Proposal) -> str:
     """Return a sentence about who has decided on a proposal, and when."""
     if proposal.decided_by is None or proposal.decided_at is None:
         return ResolutionRefusal.ALREADY_DECIDED.value
-    verb = "rejected" if proposal.state is ProposalState.REJECTED else "approved"
+
+    verb = "approved"
+    if proposal.state is ProposalState.REJECTED:
+        verb = "rejected"
+
     return (
         f"{proposal.decided_by} {verb} it already, at "
         f"{format_with_microseconds(proposal.decided_at)[:19]}Z."

@@ -12,7 +12,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import MarkRestored, RecordLostUse
-from mmo_sansio.messages.replies import Applied
+from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.messages.reversals import MarkReversalRestored
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status, Transaction
@@ -39,7 +39,10 @@ async def begin_restoration(
     """Mark what had not ended, then give the store another id and hold every brand; return how many
     payments were marked. `lost_id` is the id that the store had when it was lost, where the backup
     has another. Raises what the store raises; to repeat it does no harm."""
+    # The new id comes last: until then a restoration that was killed is begun again.
     marked = await mark_unfinished(store, submit, user=user)
+
+    # Every brand is held until people have closed the gap: nothing of it is submitted meanwhile.
     holds = [BrandHold(brand.brand.id, now, RESTORATION) for brand in await store.admin.brands()]
     await store.admin.begin_restoration(new_store_id(), holds, lost_id)
     return marked
@@ -54,14 +57,14 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
     """Mark every payment and every reversal that has not ended as one that may have been submitted;
     return how many payments there were."""
     await _mark_reversals(store, submit, user=user)
-    marked, selection = 0, PaymentFilter(status=Status.PENDING, limit=ROUND_SIZE)
+    marked = 0
+    selection = PaymentFilter(status=Status.PENDING, limit=ROUND_SIZE)
     while True:
         page = await store.admin.list_payments(selection)
         found = [MarkRestored(transaction.reference, user) for transaction in page.transactions]
+        replies: Sequence[Reply] = ()
         if found:
             replies = await submit(found)
-        else:
-            replies = ()
 
         marked += sum(isinstance(reply, Applied) for reply in replies)
         if page.next_position is None:
@@ -109,7 +112,11 @@ async def record_lost_uses(
 ) -> RecordedUses:
     """Let the merchantReferences count as used of payments that the store lacks, or has as failed
     where they may have been paid."""
-    count, unknown_ends, waiting = 0, list[str](), iter(told)
+    count = 0
+    unknown_ends = list[str]()
+    waiting = iter(told)
+
+    # A statement may have any length: some payments at a time are held, and committed.
     while some := list(islice(waiting, ROUND_SIZE)):
         stored = await _find_stored(store, some)
         if uses := list(_lost_uses(some, stored, user)):
@@ -127,6 +134,7 @@ async def _find_stored(store: Store, told: Sequence[ToldPayment]) -> Mapping[str
     """Return the payments that the store has, by the name that is told."""
     stored = dict(await store.transactions([payment.name for payment in told]))
     for payment in told:
+        # An operator's statement has the end of a gatewayReference as account number.
         if payment.name in stored or len(payment.name) != _END_CHARACTERS:
             continue
         found = await store.transaction_by_suffix(payment.name.upper())
@@ -139,12 +147,14 @@ def _lost_uses(
     told: Sequence[ToldPayment], stored: Mapping[str, Transaction], user: str
 ) -> Iterator[RecordLostUse]:
     for payment in told:
+        # 1. The store lacks it: under its reference nobody may pay again.
         known = stored.get(payment.name)
         if known is None or known.order.brand != payment.brand:
             told_reference = payment.merchant_reference or payment.name
             yield RecordLostUse(payment.brand, told_reference, payment.name, user)
             continue
 
+        # 2. The store has it as failed, and somebody tells of it as paid.
         reference = payment.merchant_reference or known.order.merchant_reference
         if reference and known.status is Status.FAILED and not payment.has_failed:
             # Under its whole gatewayReference the payment would still count as failed.

@@ -31,11 +31,13 @@ STEP_S = 0.05
 # Payments or other rows that the first step looks at.
 STEP_ROWS = 50
 
+# The most rows of a step, so that one slow row among many does not hold payments up for long.
 STEP_ROWS_MAX = 1_000
 
 # Rows of a step at least, however long they take: a database works for some milliseconds at them.
 ROWS_MIN = 50
 
+# A run that is killed repeats at most so many steps.
 POSITION_SAVED_AFTER_STEPS = 100
 
 
@@ -101,6 +103,8 @@ class RetentionRun:
             duty: await self._age(duty, before)
             for duty, before in cutoffs(self.section, now).items()
         }
+
+        # Only a run that has done every duty counts: one that was killed is done again.
         await self.store.save_run(now)
         return changed
 
@@ -110,13 +114,18 @@ class RetentionRun:
         resume = await self.store.position(duty)
         step = RetentionStep(0, resume, is_last=False)
         size = StepSize()
-        changed = steps = 0
+        changed = 0
+        steps = 0
         has_skipped = False
         while not step.is_last:
             step = await self.pace.step(size, duty, before, step.position)
-            changed, steps = changed + step.changed, steps + 1
+            changed += step.changed
+            steps += 1
+
+            # From the first row that was left behind, so that the next walk comes to it.
             has_skipped = has_skipped or step.has_skipped
-            resume = resume if has_skipped else step.position
+            if not has_skipped:
+                resume = step.position
             if step.changed:
                 self.on_change(duty, step.changed)
 
@@ -133,6 +142,7 @@ class RetentionPace:
     store: RetentionStore
     share: float
     """Share of the time that steps may take; 1: all of it."""
+    # `bool()` is False: never.
     is_busy: Callable[[], bool] = bool
     """Whether the store is needed for payments now."""
     holder: str = Factory(lambda: uuid4().hex)
@@ -140,6 +150,7 @@ class RetentionPace:
 
     async def begin(self) -> bool:
         """Take the lease; return False while another process works at it."""
+        # Before it is taken, so that it never counts as longer than it is.
         self._renew_at = trio.current_time() + LEASE_RENEWED_AFTER_S
         return await self.store.take_lease(self.holder, LEASE)
 
@@ -153,6 +164,7 @@ class RetentionPace:
             await trio.sleep(BUSY_PAUSE_S)
             await self._renew()
 
+        # The step's own time, which a virtual clock of tests does not have.
         began = time.monotonic()
         result = await self.store.age(duty, before, position, limit=size.rows)
         took_s = time.monotonic() - began
@@ -179,6 +191,7 @@ class StepSize:
     def adapt(self, took_s: float) -> None:
         """Follow a step that has taken so many seconds; at most twice or half as many rows are
         next."""
+        # A clock may show no time at all for a short step.
         wanted = self.rows * STEP_S / max(took_s, 0.001)
         rows = round(min(max(wanted, self.rows / 2), self.rows * 2))
         self.rows = min(max(rows, ROWS_MIN), STEP_ROWS_MAX)

@@ -72,7 +72,10 @@ class Reversals:
         """Ask for money of a payment back, for all that is left of it where `amount` is None.
         Without four eyes that of an approver is sent at once. With a `number` it is refused unless
         it gets this one. Raises ReversalRefused, which is recorded."""
-        brand, about = payment.order.brand, f"payment:{payment.reference}"
+        brand = payment.order.brand
+        about = f"payment:{payment.reference}"
+
+        # 1. The role, and its limit of a day. Where there are limits, a role without one has none.
         of_role = (limit.amount for limit in self.limits if limit.role == role)
         daily_max = next(
             (limit for limit in of_role if limit.currency == payment.order.requested.currency), None
@@ -80,11 +83,13 @@ class Reversals:
         if not user.can_propose or (self.limits and daily_max is None):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
 
+        # 2. A restored store may lack a reversal that was sent: it would be sent again.
         if brand in (await self.store.configuration()).restored_brands:
             await self._refuse(
                 user, about, "The store was restored: first close the gap (`mmo db restored`)."
             )
 
+        # 3. A failed payment that was paid after all has moved what its provider reports.
         asked = RequestReversal(
             payment.reference,
             brand,
@@ -121,7 +126,10 @@ class Reversals:
         """Approve a reversal, or refuse one that was not sent; whoever asked for it may take it
         back. Raises ReversalRefused, which is recorded."""
         known = await self.find(id)
-        about, is_own = f"payment:{known.payment}", known.asked_by == user.name
+        about = f"payment:{known.payment}"
+        is_own = known.asked_by == user.name
+
+        # Who asked for it may take it back without being an approver.
         if not user.can_approve and (is_approved or not is_own):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
 
@@ -131,13 +139,18 @@ class Reversals:
         if is_approved and self._only_asks(user):
             await self._refuse(user, about, _COMMAND_REFUSED.format(verb="approves"))
 
-        if known.state not in (_MAY_BE_APPROVED if is_approved else _MAY_BE_REFUSED):
+        allowed = _MAY_BE_REFUSED
+        action = "reversal_refused"
+        if is_approved:
+            allowed = _MAY_BE_APPROVED
+            action = "reversal_approved"
+
+        if known.state not in allowed:
             await self._refuse(user, about, _who_decided(known))
 
         decision = DecideReversal(
             id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark
         )
-        action = "reversal_approved" if is_approved else "reversal_refused"
         return await self._carry_out(user, decision, action, about, reversal=id, remark=remark)
 
     async def resolve(
@@ -181,12 +194,13 @@ class Reversals:
     async def _carry_out(
         self, user: ResolutionUser, input_: ReversalInput, action: str, about: str, **detail: object
     ) -> Reversal:
+        # Recorded before it takes effect: no money goes back without its event, whatever crashes.
         await self.audit_log.record(user.actor, action, about, **detail, **user.people)
         reply = await self.submit(input_)
+        if isinstance(reply, Ignored):
+            await self._refuse(user, about, reply.reason)
         if not isinstance(reply, ReversalApplied):
-            await self._refuse(
-                user, about, reply.reason if isinstance(reply, Ignored) else "It is not possible."
-            )
+            await self._refuse(user, about, "It is not possible.")
         return reply.reversal
 
     async def _refuse(
@@ -200,19 +214,24 @@ class Reversals:
         raise refusal(why)
 
 
+# Sent is sent: from then on only its outcome ends a reversal.
 _MAY_BE_APPROVED = frozenset((ReversalState.REQUESTED,))
 _MAY_BE_REFUSED = _MAY_BE_APPROVED | {ReversalState.APPROVED}
 
 
 def _who_decided(known: Reversal) -> str:
     """Return a sentence about who has decided on a reversal, and when."""
-    by, at, verb = known.approved_by, known.approved_at, "approved"
+    by = known.approved_by
+    at = known.approved_at
+    verb = "approved"
     if known.ended_by is not None:
-        by, at, verb = (
-            known.ended_by,
-            known.ended_at,
-            "refused" if known.sent_at is None else "ended",
-        )
+        by = known.ended_by
+        at = known.ended_at
+
+        # What was never sent can only have been refused.
+        verb = "ended"
+        if known.sent_at is None:
+            verb = "refused"
 
     if by is None or at is None:
         return f"It is {known.state} already."
@@ -228,6 +247,7 @@ def find_paid_after_all(
     wrong = None
     if payment.status is Status.FAILED:
         wrong = find_told_wrong(payment, suspense, ())
+    # An unconfirmed notification is no proof that there is money to give back.
     if wrong is not None and wrong.is_confirmed:
         return wrong
     return None
@@ -238,7 +258,12 @@ def money_left(
 ) -> Money | None:
     """Return what can still be asked back of a payment; None when it has moved no money."""
     wrong = find_paid_after_all(payment, suspense)
-    paid = payment.progress.final if wrong is None else wrong.reported_money
+    if wrong is not None:
+        paid: Money | None = wrong.reported_money
+    else:
+        paid = payment.progress.final
+
+    # Once the entry is closed, an earlier reversal still has what was reported.
     if paid is None and reversals:
         paid = reversals[-1].reported
     if paid is None:

@@ -51,11 +51,11 @@ class TimelineEntry:
             stages = [STAGE_TEXTS.get(stage, stage.replace("_", " ")) for stage in self.stages]
             words.append(f"[{' → '.join(stages)}]")
 
+        # The title says how a delivery went.
         members = [
             f"{name} {value}"
             for name, value in self.members.items()
-            if name != "outcome"
-            or value not in DELIVERY_TEXTS  # The title says how a delivery went.
+            if name != "outcome" or value not in DELIVERY_TEXTS
         ]
         if members:
             words.append(f"({', '.join(members)})")
@@ -86,6 +86,7 @@ def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[Ti
             without_answered_tick, history.transaction.order, with_free_text=with_free_text
         )
     ]
+    # An entry that a line of the journal has written stands there already.
     lines += [
         TimelineEntry(
             entry.first_at, f"provider:{entry.provider}", _suspense_text(entry), "SuspenseRecorded"
@@ -99,6 +100,7 @@ def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[Ti
 def _without_answered_ticks(journal: Sequence[JournalEntry]) -> Iterator[JournalEntry]:
     """Yield the lines of a journal, but not that it was time to poll where the next line is the
     answer."""
+    # A poll that was answered is told by its answer; one without an answer shows that it was due.
     for line, following in zip(journal, [*journal[1:], None], strict=True):
         is_tick = (
             line.input_name in ("TransactionWoke", "ReversalWoke")
@@ -113,22 +115,28 @@ def _journal_entries(
 ) -> Iterator[TimelineEntry]:
     """Yield the entry of a line of the journal; a request that was accepted has a second one, with
     its route, and a third where its submission was recorded with it."""
-    has_moved = line.stage_after is not None and line.stage_after != line.stage_before
-    members = {
-        name: str(value) if with_free_text or name in _PLAIN_MEMBERS else HIDDEN_TEXT
-        for name, value in json.loads(line.detail).items()
-        if value not in (None, "")
-    }
+    members = {}
+    for name, value in json.loads(line.detail).items():
+        if value in (None, ""):
+            continue
+        members[name] = HIDDEN_TEXT
+        if with_free_text or name in _PLAIN_MEMBERS:
+            members[name] = str(value)
+
+    stages = None
+    if line.stage_after and line.stage_after != line.stage_before:
+        stages = (line.stage_before or "nothing", line.stage_after)
+
     yield TimelineEntry(
         line.at,
         line.actor,
         _input_text(line),
         line.input_name,
-        (line.stage_before or "nothing", line.stage_after)
-        if has_moved and line.stage_after
-        else None,
+        stages,
         members,
     )
+
+    # What the gateway decided within the same commit has no line of its own in the journal.
     if line.input_name == "CreatePayment" and line.stage_after is not None:
         yield TimelineEntry(
             line.at,
@@ -147,9 +155,13 @@ def _folded(lines: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
     """Yield one entry for equal ones that follow each other."""
     for _, equal in groupby(lines, key=lambda line: (line.actor, line.description)):
         first, *others = equal
-        yield evolve(first, times=1 + len(others), last_at=others[-1].at) if others else first
+        if others:
+            yield evolve(first, times=1 + len(others), last_at=others[-1].at)
+        else:
+            yield first
 
 
+# What each input is, to be read after its actor. One that is missing here has its own name.
 _INPUT_TEXTS = {
     "CreatePayment": "asked for the payment",
     "ConfirmPage": "pressed the button of the hosted page",
@@ -182,11 +194,10 @@ _INPUT_TEXTS = {
     "ReversalCannotTell": "can't be asked about the reversal",
     "ReversalHinted": "named the reversal; that proves nothing, so the provider is asked",
     "ResolveReversal": "ended the reversal by hand",
-    "MarkReversalRestored": "restored the store from a backup, so the reversal may have been sent "
-    "and isn't "
-    "sent again",
-    "MarkRestored": "restored the store from a backup, so the payment may have been sent and isn't "
-    "sent again",
+    "MarkReversalRestored": "restored the store from a backup, so the reversal may have been sent"
+    " and isn't sent again",
+    "MarkRestored": "restored the store from a backup, so the payment may have been sent and isn't"
+    " sent again",
     "CorrectTimes": "corrected its times, which a wrong clock had written",
 }
 
@@ -216,6 +227,7 @@ _PLAIN_MEMBERS = frozenset(
 
 
 def _input_text(line: JournalEntry) -> str:
+    # The same input has other words where it did something else than usual.
     if line.input_name == "TransactionWoke" and line.stage_after == Stage.SUCCEEDED:
         return (
             "ended it by the receipt that the provider had reported, as no question about it "
@@ -243,8 +255,7 @@ def _input_text(line: JournalEntry) -> str:
 
 
 def _suspense_text(entry: SuspenseEntry) -> str:
+    again = ""
     if entry.times > 1:
         again = f", {entry.times} times"
-    else:
-        again = ""
     return f"reported a result, now in the suspense book: {entry.reason}{again}"

@@ -78,6 +78,7 @@ class ToldWrong:
         told = None
         if self.transaction.status is Status.SUCCESS:
             told = self.transaction.progress.provider_reference
+        # A later report may name none; the success itself had one.
         return _member(self.entry, "providerReference") or told
 
     @property
@@ -91,12 +92,14 @@ class ToldWrong:
         amount."""
         if self.amount is None:
             return self.transaction.order.requested
+
         number, currency = self.amount.split()
         return to_money(parse_number(number), currency)
 
     @property
     def _own_reversals(self) -> Sequence[Reversal]:
         """Return those of the reported money: one by another receipt has moved other money back."""
+
         receipts = (None, self.receipt)
         if self.receipt is None:
             return self.reversals
@@ -125,6 +128,7 @@ class ToldWrong:
     def left(self) -> Money:
         """Return what neither has gone back nor may."""
         left = left_of(self.reported_money, self._own_reversals)
+        # More may have gone back than was reported: nothing is left then, and nothing is owed.
         return Money(max(left.minor, 0), left.currency)
 
     @property
@@ -146,6 +150,7 @@ def find_told_wrong(
     if transaction.status is Status.PENDING:
         return None
 
+    # Open entries only: what people have looked into needs no message any more.
     succeeded = transaction.status is Status.SUCCESS
     contrary = [
         entry
@@ -157,11 +162,13 @@ def find_told_wrong(
     if not contrary:
         return None
 
+    # The first that was delivered: from then on the merchant believed it.
     delivered = [
         callback.at
         for callback in callbacks
         if callback.attempt.outcome is DeliveryOutcome.DELIVERED
     ]
+    # A report that the provider has confirmed counts more than a newer one that it has not.
     entry = max(contrary, key=lambda each: (_is_confirmed(each), each.id))
     wrong = ToldWrong(transaction, entry, min(delivered, default=None), reversals)
     if wrong.is_settled:
@@ -180,6 +187,7 @@ async def list_told_wrong(
         entries = await store.admin.suspense_entries(
             reasons=CONTRARY_REASONS, before=before, limit=ENTRIES_READ
         )
+        # The payments of all entries at once, then only those that an entry contradicts.
         named = [
             entry.gateway_reference
             for entry in entries
@@ -191,6 +199,7 @@ async def list_told_wrong(
             if payment is None or find_told_wrong(payment, [entry], ()) is None:
                 continue
 
+            # Of several entries of one payment the one that counts names it, so it comes once.
             wrong = await _load(store, payment)
             if wrong is not None and wrong.entry.id == entry.id:
                 found.append(wrong)
@@ -223,6 +232,7 @@ async def load_told_wrong(
 async def _find_receipt_owner(
     store: Store, transaction: Transaction, receipt: str
 ) -> ReceiptOwner | None:
+    # A deposit that was booked, or a claim of this receipt by something else.
     provider = transaction.order.provider
     reference = await store.deposit_of(provider, receipt)
     if reference is None:
@@ -235,6 +245,7 @@ async def _find_receipt_owner(
     if reference is None:
         return ReceiptOwner(None)
 
+    # Another brand's payment is never named to this merchant.
     owner = await store.transaction(reference)
     is_own = owner is not None and owner.order.brand == transaction.order.brand
     return ReceiptOwner(reference if is_own else None)
@@ -252,16 +263,21 @@ async def _load(store: Store, payment: Transaction) -> ToldWrong | None:
 
 def merchant_message(wrong: ToldWrong) -> str:
     """Return a text in plain English that staff can send to the merchant."""
-    order, progress, entry = wrong.transaction.order, wrong.transaction.progress, wrong.entry
+    order = wrong.transaction.order
+    progress = wrong.transaction.progress
+    entry = wrong.entry
+
+    # 1. Which payment, by the merchant's own name.
+    name = "an offline deposit"
     if order.merchant_reference:
         name = f"your reference {order.merchant_reference}"
-    else:
-        name = "an offline deposit"
 
+    # 2. What we told, how, and when.
     words = {Status.SUCCESS: "was paid", Status.FAILED: "failed"}
-    told = words[wrong.transaction.status] + (
-        f" ({progress.error_code})" if progress.error_code else ""
-    )
+    told = words[wrong.transaction.status]
+    if progress.error_code:
+        told += f" ({progress.error_code})"
+
     how = f"We told you by callback on {_time(wrong.told_at)} that it {told}."
     if wrong.called_back_at is None:
         how = (
@@ -269,20 +285,25 @@ def merchant_message(wrong: ToldWrong) -> str:
             f"confirmed a callback."
         )
 
-    amount = format_amount(order.requested)
+    # 3. What the provider says instead, with what the report has of it.
     details = [
         _member(entry, "errorCode"),
         wrong.amount,
         wrong.receipt and f"receipt {wrong.receipt}",
     ]
     report = format_amounts_in(", ".join(detail for detail in details if detail))
+    reported = words[wrong.reported]
+    if report:
+        reported += f", {report}"
+
+    amount = format_amount(order.requested)
     return "\n".join(
         (
             f"Payment {order.gateway_reference} ({name}), {order.type} of {amount} by "
             f"{order.provider_title}:",
             how,
             f"{order.provider_title} has reported otherwise on {_time(entry.first_at)}: it "
-            f"{words[wrong.reported]}" + (f", {report}." if report else "."),
+            f"{reported}.",
             *_returns(wrong),
             _advice(wrong),
             "Our API does not change the result, and no second callback follows: please correct "
@@ -294,8 +315,10 @@ def merchant_message(wrong: ToldWrong) -> str:
 
 def _returns(wrong: ToldWrong) -> Iterator[str]:
     """Tell what has gone back of the money, and what may."""
-    is_payin = wrong.transaction.order.type is Type.PAYIN
-    to = "to the payer" if is_payin else "from the payee"
+    to = "from the payee"
+    if wrong.transaction.order.type is Type.PAYIN:
+        to = "to the payer"
+
     if wrong.back.minor:
         yield f"{format_amount(wrong.back)} of it has gone back {to}."
     if wrong.may_go_back.minor:
@@ -303,7 +326,10 @@ def _returns(wrong: ToldWrong) -> Iterator[str]:
 
 
 def _advice(wrong: ToldWrong) -> str:
+    # The first case that fits, the one in which most can go wrong first.
     is_payin = wrong.transaction.order.type is Type.PAYIN
+
+    # 1. We told "success", and the money may not be there.
     if wrong.reported is Status.FAILED:
         if is_payin:
             return (
@@ -312,22 +338,32 @@ def _advice(wrong: ToldWrong) -> str:
             )
         return "The payee may not have the money. Do not pay again before we write to you again."
 
+    # 2. We told "failed", and nobody knows yet.
     if not wrong.is_confirmed:
-        forbidden = "ask the payer to pay again, and do not deliver," if is_payin else "pay again"
+        forbidden = "pay again"
+        if is_payin:
+            forbidden = "ask the payer to pay again, and do not deliver,"
         return f"It has not confirmed that yet. Do not {forbidden} before we write to you again."
 
+    # 3. The money was credited as something else: delivering would be for the second time.
     if wrong.receipt_owner is not None:
         return _advice_on_credited(wrong.receipt_owner, is_payin=is_payin)
 
+    # 4. Money went back by another receipt: only a person can tell whether it is the same.
     if wrong.has_other_returns:
-        forbidden = "deliver, and do not pay it back yourself," if is_payin else "pay again"
+        forbidden = "pay again"
+        if is_payin:
+            forbidden = "deliver, and do not pay it back yourself,"
         return (
             "Money of this payment has gone back, or may, by another receipt. Do not "
             f"{forbidden} before we write to you again."
         )
 
+    # 5. Some or all went back, or may.
     if wrong.back.minor or wrong.may_go_back.minor:
         return _advice_on_returns(wrong, is_payin=is_payin)
+
+    # 6. The money has moved, and stays.
     if is_payin:
         return "You have the money: deliver, or pay it back. Do not ask the payer to pay again."
 
@@ -372,6 +408,8 @@ def _advice_on_returns(wrong: ToldWrong, *, is_payin: bool) -> str:
 
 
 def _is_confirmed(entry: SuspenseEntry) -> bool:
+    # Only a notification that the provider was asked about says `false`; other reports have no
+    # word.
     return json.loads(entry.content).get("confirmed") is not False
 
 
