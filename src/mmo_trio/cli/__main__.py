@@ -9,6 +9,7 @@ from mmo_trio.cli.contents import help_text
 def run() -> None:
     """Run the command `mmo`; where the packages of every command are missing, say what to
     install."""
+    # Here, before anything is imported: a help text must not take a second.
     if sys.argv[1:] in (["--help"], ["-h"]):
         print(help_text())
         return
@@ -16,8 +17,10 @@ def run() -> None:
     try:
         from mmo_trio.cli.group import main
     except ModuleNotFoundError as error:
+        # What is missing is ours, so installing helps nobody.
         if (error.name or "").startswith("mmo_"):
-            raise  # It is ours, so installing helps nobody.
+            raise
+
         sys.exit(installation_advice("mmo", error.name, "server"))
 
     main(prog_name="mmo")

@@ -98,6 +98,7 @@ Options:
 
 def help_text() -> str:
     """Return the text of `mmo --help`."""
+    # One width for all sections, so that their sentences begin below each other.
     width = max(len(row[0]) for rows in COMMANDS.values() for row in rows)
     sections = (
         "\n".join(

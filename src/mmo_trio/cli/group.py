@@ -37,6 +37,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked_for: bool) -
     cls=_MainGroup,
     sections={section: [LazyCommand(*row) for row in rows] for section, rows in COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"]},
+    # Without a command it greets, instead of printing its whole help.
     invoke_without_command=True,
     no_args_is_help=False,
 )
@@ -66,6 +67,7 @@ def _log_to_standard_error() -> None:
         import structlog
     except ModuleNotFoundError:
         return
+    # Standard output belongs to the command's result, which a program may read.
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 

@@ -24,6 +24,7 @@ from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.console.views import show_event
 from mmo_trio.storage.interface.admin_types import AuditHead, AuditRow
 
+# The end of a log as `verify` prints it: the number of its last row, and that row's hash.
 _HEAD_PATTERN = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
@@ -69,7 +70,8 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
 
 
 def _print_events(found: Sequence[AuditRow]) -> None:
-    rows, entries = [], []
+    rows = []
+    entries = []
     for row in found:
         event = row.event
         details = show_event(row, PersonalDataMask(can_see_personal_data=True)).details
@@ -114,10 +116,13 @@ def verify(seen: str | None, without_key: bool, target: CommandTarget, as_json: 
     elif found.fault is None:
         click.echo(end)
 
+    # After the output: a program that reads JSON has the fault in it, too.
     if found.fault is not None:
         raise NegativeAnswer(f"The audit log is not whole: {found.fault}")
 
-    checked = "Their authentication was not checked." if keyring is None else "All are authentic."
+    checked = "All are authentic."
+    if keyring is None:
+        checked = "Their authentication was not checked."
     print_status(f"The audit log is whole: {found.end.number} rows. {checked}")
 
 

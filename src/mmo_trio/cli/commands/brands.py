@@ -11,6 +11,8 @@ import click
 from attrs import asdict
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Brand
 from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import (
@@ -79,11 +81,13 @@ def apply_(
     described = read_brands_file(
         file, providers=titles, rules=rules, elsewhere=target.elsewhere_providers()
     )
+    # An empty file would be a plan to remove everything.
     if not described:
         raise UsageProblem(f"{file} has no brand. Begin each with [[brand]].")
 
     report_readable_secrets(None, file, target.settings)
 
+    # Planned first, and carried out only over what the plan has seen: see BrandsOvertaken.
     async def make_plan(store: Store) -> BrandsPlan:
         keyring = await target.open_keyring(store)
         is_sandbox = target.data_directory is not None
@@ -148,8 +152,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
             (
                 record.brand.id,
                 record.brand.name,
-                ("yes" if record.brand.enabled else "no")
-                + (", on hold" if record.brand.id in held else ""),
+                _switch_text(record.brand, is_held=record.brand.id in held),
                 ", ".join(map(method_name, record.brand.methods)),
                 sum(key.retired_at is None for key in record.keys),
             )
@@ -174,9 +177,8 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
         print_json(_record_to_json(record, hold))
         return
 
-    if hold is None:
-        held = []
-    else:
+    held = []
+    if hold is not None:
         held = [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
 
     texts = ((member, format_amounts_in(text)) for member, text in brand_texts(record.brand))
@@ -238,9 +240,9 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
         click.echo(api_key)
 
     print_status(
-        "For the merchant: accept both keys before you use this one. A callback carries the key "
-        "that made its payment,"
-        " or the oldest in use once that is retired; that of a deposit always carries the oldest."
+        "For the merchant: accept both keys before you use this one. A callback carries the key"
+        " that made its payment, or the oldest in use once that is retired; that of a deposit"
+        " always carries the oldest."
     )
     print_status("The key is not shown again.")
 
@@ -262,19 +264,14 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
     their callbacks carry the oldest key in use, but none goes to a host that no other key's
     payments use: these hosts are listed. If somebody else knows the key, --leaked ends all its
     callbacks, also for a key that is retired already."""
-    digests = [] if key.isdecimal() else target.keyring().digests(key.encode())
+    digests: Sequence[bytes] = ()
+    if not key.isdecimal():
+        digests = target.keyring().digests(key.encode())
+
     now = target.clock().wall_time()
 
     def select_key(record: BrandRecord) -> StoredApiKey:
-        candidates = [
-            key for key in record.keys if (key.leaked_at if leaked else key.retired_at) is None
-        ]
-        for candidate in candidates:
-            if candidate.digest in digests or (not digests and candidate.id == int(key)):
-                return candidate
-        ids = _format_ids([candidate.id for candidate in candidates])
-        kind = "not yet marked as leaked" if leaked else "in use"
-        raise NegativeAnswer(f"{brand} has no such key {kind}; {kind} are: {ids}.")
+        return _select_key(record, key, digests, is_leaked=leaked)
 
     async def find_open_hosts(store: Store) -> Mapping[str, bool]:
         record = await find_brand(store, brand)
@@ -283,10 +280,13 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
     async def retire_it(store: Store) -> tuple[BrandRecord, StoredApiKey]:
         selected = select_key(await find_brand(store, brand))
         await target.record(store, "key_retired", f"brand:{brand}", key=selected.id, leaked=leaked)
-        mark = store.admin.mark_key_leaked if leaked else store.admin.retire_key
-        await mark(brand, selected.id, now=now)
+        if leaked:
+            await store.admin.mark_key_leaked(brand, selected.id, now=now)
+        else:
+            await store.admin.retire_key(brand, selected.id, now=now)
         return await find_brand(store, brand), selected
 
+    # A key that has leaked has no host to be asked about: nothing more is sent anywhere.
     if not leaked:
         _confirm_hosts(target.with_store(find_open_hosts), is_asked=not yes and sys.stdin.isatty())
 
@@ -294,20 +294,7 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
     left = [key.id for key in record.keys if key.retired_at is None]
     print_status(f"The key is retired. In use: {_format_ids(left)}.")
     if leaked:
-        print_status(
-            "Nothing more is sent for payments that were made with it: the merchant looks them up."
-        )
-        disclosed = keys_disclosed_through(retired, record.keys, now=now)
-        if disclosed:
-            ids = _format_ids([key.id for key in disclosed])
-            print_status(
-                f"Callbacks of its payments may have carried these keys: {ids}. Retire them as "
-                f"leaked, too:"
-            )
-            for leaked_key in disclosed:
-                print_status(
-                    f"    mmo brands key retire {brand} {leaked_key.id} --leaked{chosen_gateway()}"
-                )
+        _report_leaked(brand, retired, record, now=now)
 
     if not left:
         print_status(
@@ -317,14 +304,58 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
     report_in_force(target)
 
 
+def _select_key(
+    record: BrandRecord, named: str, digests: Sequence[bytes], *, is_leaked: bool
+) -> StoredApiKey:
+    """Return the key of a brand that is named by its number or by itself; of itself the digests are
+    given. Raises NegativeAnswer for one that has ended so already."""
+    candidates = []
+    for key in record.keys:
+        ended_at = key.retired_at
+        if is_leaked:
+            ended_at = key.leaked_at
+        if ended_at is None:
+            candidates.append(key)
+
+    for candidate in candidates:
+        if candidate.digest in digests or (not digests and candidate.id == int(named)):
+            return candidate
+
+    kind = "in use"
+    if is_leaked:
+        kind = "not yet marked as leaked"
+    ids = _format_ids([candidate.id for candidate in candidates])
+    raise NegativeAnswer(f"{record.brand.id} has no such key {kind}; {kind} are: {ids}.")
+
+
+def _report_leaked(brand: str, retired: StoredApiKey, record: BrandRecord, *, now: Instant) -> None:
+    """Say what follows from a key that somebody else knows."""
+    print_status(
+        "Nothing more is sent for payments that were made with it: the merchant looks them up."
+    )
+
+    # Whoever has the key could have had results sent to himself, with a newer key in them.
+    disclosed = keys_disclosed_through(retired, record.keys, now=now)
+    if not disclosed:
+        return
+
+    ids = _format_ids([key.id for key in disclosed])
+    print_status(
+        f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too:"
+    )
+    for key in disclosed:
+        print_status(f"    mmo brands key retire {brand} {key.id} --leaked{chosen_gateway()}")
+
+
 def _confirm_hosts(hosts: Mapping[str, bool], *, is_asked: bool) -> None:
     """List to which hosts results of the key's payments are still to go, and whether these are held
     back; ask whether the key has leaked. Raises NegativeAnswer when it has."""
     for host, is_held in hosts.items():
-        print_status(
-            f"Results to come: "
-            f"{host}{', held back, as no other key has used it' if is_held else ''}"
-        )
+        held = ""
+        if is_held:
+            held = ", held back, as no other key has used it"
+        print_status(f"Results to come: {host}{held}")
+
     if is_asked and click.confirm("Is the key known to somebody else?", err=True):
         raise NegativeAnswer("Nothing was changed. End the key with --leaked.")
 
@@ -355,15 +386,15 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
     submitted to a provider, from now on and on every node: payments that were not submitted yet
     fail with payment_stopped, also those that are still accepted meanwhile. Payments that were
     submitted before go on. `mmo brands enable` ends the hold."""
-    clock, user = target.clock(), machine_user().acting_for(None)
+    clock = target.clock()
+    user = machine_user().acting_for(None)
 
     async def put_on_hold(store: Store) -> HoldReport | None:
         if not hold:
             await _switch(target, store, brand, enabled=False)
             return None
-        await _switch(
-            target, store, brand, enabled=False, hold=BrandHold(brand, clock.wall_time(), user)
-        )
+        # The hold first: what is accepted from then on is not submitted either.
+        await _switch(target, store, brand, enabled=False, hold=BrandHold(brand, clock.wall_time(), user))
         return await stop_unsubmitted(
             store, brand, user=user, submit=lambda inputs: submit_batch_once(store, inputs, clock)
         )
@@ -398,7 +429,9 @@ async def _switch(
     """Enable or disable a brand in one commit, over whatever else of it is in force."""
     await find_brand(store, id)
     action = "brand_enabled" if enabled else "brand_disabled"
-    event = await target.event(store, action, f"brand:{id}", hold=None if hold is None else True)
+    event = await target.event(store, action, f"brand:{id}", hold=hold and True)
+
+    # The brand may have been removed meanwhile; then there is nothing to switch, which is told.
     if not await store.admin.switch_brand(id, enabled=enabled, hold=hold, event=event):
         await find_brand(store, id)
 
@@ -422,6 +455,13 @@ def _print_plan(plan: BrandsPlan) -> None:
 
     if plan.keys_to_add:
         print_status(f"add keys: {len(plan.keys_to_add)}")
+
+
+def _switch_text(brand: Brand, *, is_held: bool) -> str:
+    enabled = "yes" if brand.enabled else "no"
+    if is_held:
+        return f"{enabled}, on hold"
+    return enabled
 
 
 def _format_ids(ids: Sequence[int]) -> str:

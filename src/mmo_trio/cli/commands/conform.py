@@ -26,11 +26,13 @@ from mmo_trio.cli.support.options import file_type, json_option
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal
 from mmo_trio.system.display_text import visible_text
 
+# The name of the suite in JUnit's report, by which CI systems group it.
 SUITE = "mmo conform"
 
 # Situations of which a report says by name that they were not played.
 NAMES_LISTED_MAX = 3
 
+# Words of one width, so that the names behind them stand below each other.
 _LABELS = {
     VerdictKind.PASSED: ("ok      ", "green"),
     VerdictKind.FAILED: ("FAILED  ", "bold red"),
@@ -112,6 +114,7 @@ def conform(
     else:
         _print_report(verdicts)
 
+    # After the report, which says why: CI systems read the code alone.
     if any(verdict.kind is VerdictKind.FAILED for verdict in verdicts):
         raise SystemExit(1)
 
@@ -153,6 +156,7 @@ def _parse_target(url: str, *, allow_http: bool) -> UrlTarget:
         target = parse_url(url)
     except UrlError as error:
         raise UsageProblem(f"{url}: {error}") from None
+
     if target.scheme == "http" and not allow_http:
         raise UsageProblem(
             f"{url}: callbacks only travel over HTTPS (C8). For an endpoint on your own machine "
@@ -163,6 +167,7 @@ def _parse_target(url: str, *, allow_http: bool) -> UrlTarget:
 
 def _print_report(verdicts: Sequence[Verdict]) -> None:
     out = terminal()
+    # Those that were not played come last, together by their reason.
     not_played = defaultdict[str, list[str]](list)
     for verdict in verdicts:
         if verdict.kind is VerdictKind.NOT_PLAYED:
@@ -184,10 +189,9 @@ def _print_report(verdicts: Sequence[Verdict]) -> None:
             )
 
     for reason, names in not_played.items():
+        listed = f"{len(names)} situations"
         if len(names) <= NAMES_LISTED_MAX:
             listed = ", ".join(names)
-        else:
-            listed = f"{len(names)} situations"
         out.print(Text.assemble(_LABELS[VerdictKind.NOT_PLAYED], f"{listed}: {reason}"))
 
     questions = [

@@ -70,6 +70,8 @@ def migrate(target: CommandTarget, distributes: bool) -> None:
 
         def report(number: int, last: int) -> None:
             bar.update(task, description=f"migration {number}", completed=number - 1, total=last)
+            # Without a terminal there is no bar, and a long migration would look like one that
+            # hangs.
             if bar.disable:
                 print_status(f"Migration {number} of {last} begins.")
 
@@ -96,14 +98,7 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     """Check that the store is reachable, writable and sound, and that the master key is its own;
     reads all of it."""
     if copy is not None:
-        if "://" in copy:
-            url = copy
-        else:
-            url = f"sqlite:///{copy}"
-        target = evolve(
-            target,
-            settings=evolve(target.settings, database=evolve(target.settings.database, url=url)),
-        )
+        target = _with_copy(target, copy)
 
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
@@ -111,6 +106,7 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
         damage, misdated = target.with_store(partial(_find_faults, target), compares=False)
         unplaced: Sequence[str] = ()
         contents: Mapping[str, object] = {}
+        # What reads more of a damaged store may fail, and would hide what was found.
         if not damage:
             unplaced = target.with_store(
                 lambda store: store.rows_without_partition(), compares=copy is None
@@ -142,6 +138,16 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     print_status("The store is reachable, writable and sound.")
 
 
+def _with_copy(target: CommandTarget, copy: str) -> CommandTarget:
+    """Return a target with the settings of the gateway and the store of a copy, a file or a URL."""
+    url = copy
+    if "://" not in copy:
+        url = f"sqlite:///{copy}"
+
+    database = evolve(target.settings.database, url=url)
+    return evolve(target, settings=evolve(target.settings, database=database))
+
+
 async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:
     """Return a sentence for each damage, and for each time that a wrong clock wrote, unless there
     is damage."""
@@ -156,7 +162,10 @@ async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[st
 
 async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, object]:
     """Return how old a copy is, and how much it holds."""
-    state, now = await store.state(), target.clock().wall_time()
+    state = await store.state()
+    now = target.clock().wall_time()
+
+    # `pending` counts every payment by its creation, whatever has become of it.
     counted = await store.admin.count_payments(
         CountQuery(Span(DAY), FIRST_INSTANT, LAST_INSTANT), by=None
     )
@@ -229,6 +238,7 @@ async def _correct(
     target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[int], object]
 ) -> None:
     """Correct these errors, once the audit log says so."""
+    # First: no time is corrected without an event that says so.
     await target.record(store, "clock_mended", payments=len(errors.payments))
     clock = target.clock()
     submit = partial(submit_batch_once, store, clock=clock)
@@ -288,8 +298,6 @@ def _print_aged(aged: Sequence[AgedDuty], *, as_json: bool) -> None:
         for row in rows:
             if row["hasMore"]:
                 row["rows"] = f"{row['rows']} or more"
-            else:
-                row["rows"] = row["rows"]
 
     columns = {
         "what": "what",
@@ -312,6 +320,7 @@ async def _retention_time(target: CommandTarget, store: Store) -> Instant:
     own."""
     clock = target.clock()
     await continue_clock(clock, store)
+    # A wall clock that is ahead would remove too much, and what is removed does not come back.
     return min(clock.wall_time(), clock.own_time())
 
 
@@ -321,8 +330,13 @@ async def _remove_aged(
     """Remove what is too old, once the audit log says so, and report the rows of each step; return
     how many each duty has changed. Raises NegativeAnswer while another process is at it."""
     section = target.settings.retention
-    pace = RetentionPace(store.retention, 1 if at_once else section.time_share)
+    share = section.time_share
+    if at_once:
+        share = 1.0
+
+    pace = RetentionPace(store.retention, share)
     now = await _retention_time(target, store)
+    # One process at a time: two would only wait for each other's rows.
     if not await pace.begin():
         raise NegativeAnswer("Another process removes old rows at the moment.")
 
@@ -335,6 +349,7 @@ async def _remove_aged(
         await target.record(store, "retention_ended", rows=rows_by_name(changed))
         return changed
     finally:
+        # Also after a failure: the next run need not wait until the lease is over.
         await pace.end()
 
 

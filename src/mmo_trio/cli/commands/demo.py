@@ -29,7 +29,10 @@ from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_p
 # Limit on each step, which usually takes well below a second.
 STEP_TIMEOUT_S = 30.0
 
+# Seconds between two look-ups of one payment: it ends within some tenths of a second.
 STATUS_CHECK_INTERVAL_S = 0.1
+
+# Anything but the demo brand's key.
 FORGED_KEY = "not-the-merchants-key"
 
 
@@ -48,13 +51,14 @@ async def _run_demo(directory: Path, once: bool) -> None:
     # Imported here, as it is slow to import and only serving needs it.
     from mmo_trio.service.process import run_service
 
-    presets = sandbox_presets(directory, free_ports=True) | {
-        "log.level": "warning"
-    }  # The steps stay together.
+    # The steps stay together, without lines of the log between them.
+    presets = sandbox_presets(directory, free_ports=True) | {"log.level": "warning"}
     settings = find_target(directory, None, presets).settings
     apply_log_settings(settings)
     config = ServiceConfig(settings, data_directory=directory, is_sandbox=True, has_demo_brand=True)
     send_ready, receive_ready = trio.open_memory_channel[ServiceAddresses](1)
+
+    # The gateway serves in a task beside the demonstration; whichever ends first ends the other.
     async with trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -85,7 +89,8 @@ async def _start_receiver(
         [*command, "--port", "0", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C reaches the demo only, which then ends the receiver.
+        # Ctrl-C reaches the demo only, which then ends the receiver.
+        start_new_session=True,
     )
     assert process.stdout is not None
     try:
@@ -99,6 +104,7 @@ async def _start_receiver(
         yield first["listening"], lines
     finally:
         process.terminate()
+        # Also when Ctrl-C has cancelled everything: no process stays behind.
         with trio.CancelScope(shield=True):
             await process.wait()
 
@@ -114,10 +120,13 @@ class _Demonstration:
 
     async def run(self) -> None:
         """Make a payment that succeeds; show its callback accepted and a forged one rejected."""
+        # 1. A payment, as a shop would request it.
         method = await self._find_method()
         created = await self._create_payment(method)
         reference = created["gatewayReference"]
         self._print_step("1. A payment is taken", f"{reference}: {created['status']}")
+
+        # 2. Its result, by looking it up.
         result = await self._wait_for_result(reference)
         amount = result["finalAmount"]
         exact = f"{amount['value']} {amount['currency']}"
@@ -128,11 +137,15 @@ class _Demonstration:
         if result["status"] != "success":
             raise NegativeAnswer(f"The payment ended as {result['status']}, not as success.")
 
+        # 3. The same result, by the callback.
         received = await self._wait_for_callback()
         if received.get("callback", {}).get("gatewayReference") != reference:
             raise NegativeAnswer(f"The receiver says {received} instead of the callback.")
 
         self._print_step("3. The merchant is called back", "its X-API-KEY is right: accepted")
+
+        # 4. A callback that anybody could have sent: its body says "failed", and nobody must
+        # believe it.
         forged = await self._send_request(
             self.receiver_url,
             body=received["callback"] | {"status": "failed"},
@@ -159,13 +172,12 @@ class _Demonstration:
                 continue
 
             transaction = printed.get("callback", {})
+            what = "refused, its X-API-KEY is wrong"
+            if transaction:
+                what = f"{transaction.get('merchantReference')} {transaction.get('status')}"
             if transaction.get("errorCode"):
-                why = f", {transaction['errorCode']}"
-            else:
-                why = ""
-
-            what = f"{transaction.get('merchantReference')} {transaction.get('status')}{why}"
-            self._print_step("Callback", what if transaction else "refused, its X-API-KEY is wrong")
+                what = f"{what}, {transaction['errorCode']}"
+            self._print_step("Callback", what)
 
         raise NegativeAnswer("The receiver has ended; what it says stands above.")
 
@@ -239,6 +251,7 @@ class _Demonstration:
 async def _json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[Any]:
     """Yield the JSON value of each complete line."""
     unread = b""
+    # A piece may end within a line, and hold several.
     while data := await stream.receive_some():
         *lines, unread = (unread + data).split(b"\n")
         for line in lines:

@@ -41,7 +41,7 @@ from mmo_trio.cli.support.options import datetime_type, file_type
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.cli.support.output_files import open_output
 
-# Seconds before a page is asked for again that the gateway could not give.
+# Seconds before a page is asked for again that the gateway could not give, each time longer.
 PAUSES_S: Final = (1, 2, 4, 8, 16)
 
 
@@ -103,6 +103,7 @@ def fetch(
         with client:
             if for_accounting:
                 book = MonthBook(read_month(month, timezone))
+                # Whether a spreadsheet can be written is better known before everything is fetched.
                 load_sheet_writer(output)
                 _fill(book, client, without_reversals=without_reversals)
                 now = from_datetime(datetime.now(UTC))
@@ -125,11 +126,13 @@ def fetch(
 
 
 def _parse_exactly(body: bytes) -> Any:
+    # Numbers stay text: money is never a binary float (G6).
     return json.loads(body, parse_float=JsonNumber, parse_int=JsonNumber)
 
 
 def _fill(book: MonthBook, client: MerchantClient, *, without_reversals: bool) -> None:
     """Book all that moved money until the end of the month, from the first payment on."""
+    # Reversals first: without them the book would say that all money stayed.
     reversed_payments: dict[str, Members] = {}
     brand = ""
     if not without_reversals:
@@ -146,6 +149,7 @@ def _fill(book: MonthBook, client: MerchantClient, *, without_reversals: bool) -
                 "book has the payments alone: add what has gone back by hand."
             ) from None
 
+    # From the first payment on: what ended in the month may have been created long before.
     first = to_datetime(FIRST_INSTANT)
     window = RecordsWindow(begin=first, end=to_datetime(book.month.end))
     for record in _records(client, window, parse_members):
@@ -162,6 +166,7 @@ def _records(
 ) -> Iterator[Any]:
     request: HttpRequest | None = records_request(client.access, window)
     while request is not None:
+        # The client reads the body only for its cursor: what is written is the gateway's own text.
         body, cursor = _page(client, request, lambda answer: read_page(answer).next)
         yield from parse(body)["data"]
         request = None
@@ -188,6 +193,7 @@ def _page(
         answer = client.send(request)
         try:
             cursor = read_cursor(answer)
+        # The key, or the request, is wrong for good otherwise: that is raised at once.
         except GatewayUnavailable as error:
             if pause_s is None:
                 raise

@@ -75,7 +75,10 @@ def listen(
     if forward_to is not None:
         forward = _build_forward(forward_to, authority)
 
-    printer = _JsonLines(forward_to) if as_json else _Lines(forward_to, with_body=with_body)
+    printer: _Lines | _JsonLines = _Lines(forward_to, with_body=with_body)
+    if as_json:
+        printer = _JsonLines(forward_to)
+
     trio.run(_listen, authority, port, keys, forward, printer)
 
 
@@ -103,6 +106,7 @@ async def _listen(
     forward: Forward | None,
     printer: _Lines | _JsonLines,
 ) -> None:
+    # All names by which a gateway on this machine may reach it.
     tls = authority.issue("localhost", HOST, "::1")
     listeners, bound_port = await open_local_listeners(port)
     async with serving_until_stopped() as nursery:
@@ -160,9 +164,8 @@ class _JsonLines:
 
         line = json.dumps(members)
         if received.content:
-            body = (
-                received.body.decode().replace("\r", " ").replace("\n", " ")
-            )  # Both are white space in JSON.
+            # Both are white space in JSON, so that the object stays on one line.
+            body = received.body.decode().replace("\r", " ").replace("\n", " ")
             line = f'{line[:-1]}, "{received.kind.value}": {body}}}'
 
         print_json_line(line)
@@ -186,16 +189,27 @@ class _Lines:
     def request(self, received: ReceivedRequest) -> None:
         """Print the line about a request."""
         answer = received.answer
-        is_accepted = 200 <= answer.status <= 299
         words = [received.kind.value, received.path, *_description(received)]
+        key = ("  key missing or wrong", "red")
+        if received.has_right_key:
+            key = ("  key ok", "")
+
+        style = "red"
+        if 200 <= answer.status <= 299:
+            style = "green"
+
+        remark = ""
+        if answer.remark:
+            remark = f"  {visible_text(answer.remark)}"
+
         out = terminal()
         line = Text.assemble(
             (f"{datetime.now():%H:%M:%S}  ", "dim"),
             visible_text("  ".join(words)),
-            ("  key ok", "") if received.has_right_key else ("  key missing or wrong", "red"),
-            (f"  -> {answer.status}", "green" if is_accepted else "red"),
+            key,
+            (f"  -> {answer.status}", style),
             (f"  {received.duration_ms} ms", "dim"),
-            f"  {visible_text(answer.remark)}" if answer.remark else "",
+            remark,
         )
         out.print(line, soft_wrap=True)
         if self._with_body and received.body:
@@ -208,6 +222,7 @@ class _Lines:
 def _description(received: ReceivedRequest) -> list[str]:
     """Return the payment's references and its status, or what the payer is to scan."""
     content = received.content
+    # What is neither a result nor a code may say anything about itself.
     if received.kind is ReceivedKind.OTHER:
         return []
 
@@ -218,12 +233,11 @@ def _description(received: ReceivedRequest) -> list[str]:
     if received.kind is ReceivedKind.QR_CODE:
         return [*words, str(content.get("qrPayload") or "a picture only")]
 
+    status = f"{content.get('status')}"
     if content.get("errorCode"):
-        why = f" {content['errorCode']}"
-    else:
-        why = ""
+        status = f"{status} {content['errorCode']}"
 
-    words.append(f"{content.get('status')}{why}")
+    words.append(status)
     if received.is_repeat:
         return [*words, "(repeat)"]
 

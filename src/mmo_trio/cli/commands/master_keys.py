@@ -45,6 +45,7 @@ def show(target: CommandTarget, as_json: bool) -> None:
     keyring = target.keyring()
 
     async def load_rows(store: Store) -> list[dict[str, object]]:
+        # Keys of the store that are not in the file have sealed something that nobody can open.
         stored = {
             master_key.id: master_key
             for master_key in await store.admin.master_keys()
@@ -57,20 +58,31 @@ def show(target: CommandTarget, as_json: bool) -> None:
         )
         in_file = keyring.master_key_ids
         ids = [*in_file, *(id for id in stored if id not in in_file)]
-        return [
-            {
-                "id": id,
-                "inFile": "in use"
-                if id == keyring.master_key_id
-                else "accepted"
-                if id in in_file
-                else "missing",
-                "generation": stored[id].generation if id in stored else None,
-                "addedAt": format_instant(stored[id].added_at) if id in stored else None,
-                "apiKeys": sealed[id],
-            }
-            for id in ids
-        ]
+        rows: list[dict[str, object]] = []
+        for id in ids:
+            use = "missing"
+            if id == keyring.master_key_id:
+                use = "in use"
+            elif id in in_file:
+                use = "accepted"
+
+            generation = None
+            added_at = None
+            if id in stored:
+                generation = stored[id].generation
+                added_at = format_instant(stored[id].added_at)
+
+            rows.append(
+                {
+                    "id": id,
+                    "inFile": use,
+                    "generation": generation,
+                    "addedAt": added_at,
+                    "apiKeys": sealed[id],
+                }
+            )
+
+        return rows
 
     columns = {"master key": "id", "in the file": "inFile", "generation in the store": "generation"}
     columns |= {"since": "addedAt", "API keys sealed": "apiKeys"}
@@ -107,10 +119,12 @@ def rotate(target: CommandTarget) -> None:
 
     Where several processes share the store, `mmo keys prepare` comes first. Both keys are accepted
     until `mmo keys finish`."""
-    file, now = target.settings.keys.master_key_file, target.clock().wall_time()
+    file = target.settings.keys.master_key_file
+    now = target.clock().wall_time()
 
     async def rotate_it(store: Store) -> KeyRing:
         await target.record(store, "master_key_rotated")
+        # With one process nobody else needs the next key before it is used, so both steps are one.
         if not is_shared_store(target.settings.database.url) and len(load_master_keys(file)) == 1:
             prepare_rotation(file)
         return await rotate_master_key(store, file, RESEALED_SECRETS, now=now)
@@ -137,7 +151,8 @@ def rotate(target: CommandTarget) -> None:
 def finish(target: CommandTarget) -> None:
     """Remove the previous master key: what it alone has sealed or signed is not accepted any
     more."""
-    file, now = target.settings.keys.master_key_file, target.clock().wall_time()
+    file = target.settings.keys.master_key_file
+    now = target.clock().wall_time()
 
     async def finish_it(store: Store) -> KeyRing:
         await target.record(store, "master_key_rotation_finished")

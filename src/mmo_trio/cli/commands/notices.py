@@ -10,6 +10,7 @@ from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.cli.support.target import CommandTarget, target_options
 
+# In the place of the text about what waits; `matters` stays empty, as nothing does.
 TEST_TEXT = "This is a test: staff are told here of what waits for a person."
 
 PRIVATE_REMEDY = "A receiver in your own network needs `notices.allow_private = true`."
@@ -37,12 +38,13 @@ def send_test(target: CommandTarget) -> None:
 
     attempt = trio.run(send)
     if attempt.outcome is not DeliveryOutcome.DELIVERED:
-        if attempt.status is None:
-            answer = ""
-        else:
+        answer = ""
+        if attempt.status is not None:
             answer = f" (HTTP {attempt.status})"
 
         reason = attempt.detail or "The receiver did not take it."
+        # A refused address is most often a receiver in the own network, for which there is a
+        # setting.
         is_refused = attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         if is_refused and not target.settings.notices.allow_private:
             reason += f" {PRIVATE_REMEDY}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -105,40 +105,37 @@ def reconcile(
     Every difference is listed by its kind. Exit code 0: there is none, or each is explained by a
     correction; 1: some are open.
     """
+    # What people have written is read first: a fault in it costs no time.
     corrections = _read_corrections(corrections_file)
     target: CommandTarget | None = None
     period = Period(to_instant(begin, clock.FIRST_INSTANT), to_instant(end, clock.LAST_INSTANT))
     reconciliation = Reconciliation(_read_tolerance(tolerance))
     with progress_bar() as bar:
+        # All records come before the first line: a line may be about any of them.
         count_record = progress_counter(bar, "reading records")
         if records_file is None:
             with needs_extra("mmo records reconcile", "server"):
-                from mmo_trio.cli.commands.stored_records import read_records, read_reversals
                 from mmo_trio.cli.support.target import find_target
 
             target = find_target(data, config)
-
-            async def load(store: Store) -> None:
-                async for _, record in read_records(store, brand, period, method):
-                    _add_record(reconciliation, record, period, method)
-                    count_record()
-                async for reversal, payment in read_reversals(store, brand, method):
-                    reconciliation.add_record(recorded_reversal(reversal, payment, period))
-
-            target.with_store(load)
+            target.with_store(
+                partial(_add_stored, reconciliation, brand, period, method, count_record)
+            )
         else:
             for text in lines_of(records_file):
                 if brand is None or _is_of(brand, text):
                     _add_record(reconciliation, text, period, method)
                 count_record()
 
-        differences, count_line = list[Difference](), progress_counter(bar, "comparing lines")
+        count_line = progress_counter(bar, "comparing lines")
+        differences = list[Difference]()
         for line in statement.lines():
             differences += reconciliation.check_line(line)
             count_line()
 
         differences += reconciliation.missing_lines()
 
+    # A period that goes on yet ends now: no difference is older than it can be.
     as_of = min(period.end, from_datetime(datetime.now(UTC)))
     explained = [(difference, corrections.explain(difference)) for difference in differences]
     used = [correction for _, correction in explained if correction is not None]
@@ -151,15 +148,37 @@ def reconcile(
             f"The correction in line {unused.line} of {corrections_file} is about no difference."
         )
 
+    # A correction explains a difference, and does not make the numbers agree: only open ones count.
     count = sum(correction is None for _, correction in explained)
     if count:
         raise NegativeAnswer(f"Differences without an explanation: {count}.")
+
+
+async def _add_stored(
+    reconciliation: Reconciliation,
+    brand: str | None,
+    period: Period,
+    method: str | None,
+    count_record: Callable[[], None],
+    store: Store,
+) -> None:
+    """Add the payments and reversals of a store."""
+    # Imported here, as the records of a file are compared without the packages of the gateway.
+    from mmo_trio.cli.commands.stored_records import read_records, read_reversals
+
+    async for _, record in read_records(store, brand, period, method):
+        _add_record(reconciliation, record, period, method)
+        count_record()
+
+    async for reversal, payment in read_reversals(store, brand, method):
+        reconciliation.add_record(recorded_reversal(reversal, payment, period))
 
 
 async def _record_corrections(
     target: CommandTarget, statement: Statement, used: Sequence[Correction], store: Store
 ) -> None:
     """Append to the audit log which corrections explain the differences of a statement."""
+    # By its digest: the file may be renamed, and its name says nothing of its content.
     with statement.file.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
 
@@ -184,6 +203,7 @@ async def _record_corrections(
 def _read_tolerance(text: str) -> dict[str, int]:
     """Return by how many minor units amounts may differ, by currency. Raises UsageProblem."""
     try:
+        # More than a thousand units is no rounding any more: it would hide a payment.
         amount = Decimal(text)
         if not 0 <= amount <= 1_000:
             raise ValueError
@@ -233,10 +253,9 @@ def _row(
     """Return what is told of a difference: what it is, for how many days it has been open by the
     records, and who has explained it."""
     record = difference.record
-    ended_at = None if record is None else record.ended_at
     days = None
-    if ended_at is not None:
-        days = max(0, as_of - ended_at) // clock.DAY
+    if record is not None and record.ended_at is not None:
+        days = max(0, as_of - record.ended_at) // clock.DAY
 
     explained = correction and f"{correction.reason} ({correction.by})"
     return difference.members() | {"ageDays": days, "correction": explained}
@@ -251,10 +270,8 @@ def _print_result(
 ) -> None:
     counts = Counter(difference.kind for difference, correction in explained if correction is None)
     corrected = sum(correction is not None for _, correction in explained)
-    fees, recorded = (
-        format_sums(dict(sorted(reconciliation.fees.items()))),
-        format_sums(reconciliation.recorded_fees()),
-    )
+    fees = format_sums(dict(sorted(reconciliation.fees.items())))
+    recorded = format_sums(reconciliation.recorded_fees())
     tolerated = format_sums(dict(sorted(reconciliation.tolerated.items())))
     rows = [_row(difference, correction, as_of) for difference, correction in explained]
     if as_json:
@@ -272,6 +289,7 @@ def _print_result(
         print_json_text(json.dumps(summary, ensure_ascii=False, indent=2))
         return
 
+    # For people with separators of thousands; JSON has the exact texts.
     if rows:
         sides = ("records", "statement")
         shown = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -92,12 +93,18 @@ def rehearse(
     if public_url is not None:
         origin = _origin(public_url)
 
-    clock, folder = target.clock(), RehearsalFolder(directory)
+    clock = target.clock()
+    folder = RehearsalFolder(directory)
+    # A folder goes on with the account that it began with: captures of two would be mixed up.
     try:
         about = {"account": name, "kind": target.settings.providers[name].kind}
         day = folder.open(about, to_datetime(clock.wall_time()).date().isoformat())
     except OtherRehearsal as fault:
         raise UsageProblem(f"--to: {fault} Name another folder.") from None
+
+    consents: Callable[[RehearsalStep], bool] = _consents
+    if yes:
+        consents = _consents_always
 
     session = Session(
         folder,
@@ -107,7 +114,7 @@ def rehearse(
         rehearsal,
         clock,
         tell=print_status,
-        consents=(lambda _: True) if yes else _consents,
+        consents=consents,
         number=number,
         wait_s=wait_s,
         public_url=origin,
@@ -115,10 +122,11 @@ def rehearse(
     )
 
     async def run() -> bool:
+        # Without an address nothing can come, so nothing listens.
+        listeners: Sequence[trio.SocketListener] = ()
         if public_url:
-            listeners = (await open_local_listeners(port))[0]
-        else:
-            listeners = ()
+            listeners, _ = await open_local_listeners(port)
+
         rows = await session.run(listeners)
         print_rows(("step", "promised", "seen", "verdict"), rows, as_json=False)
         print_status(f"{directory} has what the project takes; keep {folder.private} to yourself.")
@@ -146,6 +154,7 @@ def _origin(url: str) -> str:
     """Return an address without a slash at its end. Raises UsageProblem for one that nobody may
     call back."""
     parts = urlsplit(url)
+    # A simulator on this machine has no certificate.
     is_secure = parts.scheme == "https" or (
         parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS
     )
@@ -154,7 +163,12 @@ def _origin(url: str) -> str:
     return url.rstrip("/")
 
 
+def _consents_always(_: RehearsalStep) -> bool:
+    return True
+
+
 def _consents(step: RehearsalStep) -> bool:
+    # Only steps that move money are asked about.
     match step:
         case MakePayment():
             what = f"{step.operation} of {step.amount}, {step.msisdn}"

@@ -21,6 +21,7 @@ from mmo_trio.cli.support.output import print_json_line, terminal
 from mmo_trio.cli.support.target import default_data_directory, running_address
 from mmo_trio.system.display_text import visible_text
 
+# Seconds between two questions to the sandbox: short enough to be read as they happen.
 POLL_INTERVAL_S = 0.3
 
 
@@ -36,14 +37,21 @@ def requests(follow: bool, data: Path | None, as_json: bool) -> None:
 
     What is no HTTP, or has too large a body, is refused before that: see the answer itself.
     """
-    directory, last = data or default_data_directory(), 0
-    with suppress(KeyboardInterrupt):  # The way to end it.
+    directory = data or default_data_directory()
+    last = 0
+    show = _print_lines
+    if as_json:
+        show = _print_json
+
+    # Ctrl-C is the way to end it.
+    with suppress(KeyboardInterrupt):
         while True:
             for record in _fetch(directory, last):
-                print_json_line(json.dumps(record)) if as_json else _print_lines(record)
+                show(record)
                 last = record["number"]
             if not follow:
                 break
+
             time.sleep(POLL_INTERVAL_S)
 
 
@@ -62,16 +70,29 @@ def _fetch(directory: Path, last: int) -> Sequence[dict[str, Any]]:
     )
 
 
+def _print_json(entry: dict[str, Any]) -> None:
+    print_json_line(json.dumps(entry))
+
+
 def _print_lines(entry: dict[str, Any]) -> None:
     """Print a line about a request; of a refused one also what was wrong."""
-    out, status = terminal(), entry["status"]
+    out = terminal()
+    status = entry["status"]
+    style = "red"
+    if status < 400:
+        style = "green"
+
     line = Text.assemble(
         (f"{datetime.fromisoformat(entry['at']).astimezone():%H:%M:%S}  ", "dim"),
         visible_text(f"{entry['method']} {entry['path']}"),
-        (f"  -> {status} {entry.get('problem', '')}".rstrip(), "green" if status < 400 else "red"),
+        (f"  -> {status} {entry.get('problem', '')}".rstrip(), style),
         (f"  {entry['durationMs']} ms", "dim"),
     )
     out.print(line, soft_wrap=True)
-    details = [error["detail"] for error in entry.get("errors", ())]
-    for detail in details or [entry["detail"]] if "detail" in entry else []:
+
+    # The faults of fields say it all; their common sentence repeats the first of them.
+    details = []
+    if "detail" in entry:
+        details = [error["detail"] for error in entry.get("errors", ())] or [entry["detail"]]
+    for detail in details:
         out.print(Text(f"          {visible_text(detail)}"), soft_wrap=True)

@@ -57,6 +57,7 @@ def load_sheet_writer(output: Path | None) -> Callable[[MonthBook, Path], None] 
     packages for it are missing, which is better known before the book is read."""
     if output is None or output.suffix.lower() != ".xlsx":
         return None
+    # A spreadsheet needs a package of its own; CSV needs none.
     with needs_extra(click.get_current_context().command_path, "xlsx"):
         from mmo_trio.cli.support.book_sheets import write_sheet
     return write_sheet
@@ -69,9 +70,14 @@ def write_book(book: MonthBook, output: Path | None, *, now: Instant, is_exact: 
     if write_sheet is not None and output is not None:
         write_sheet(book, output)
     else:
-        _write_csv(book, output, guard=str if is_exact else guard_cell)
+        # A sheet runs what looks like a formula; who reads the file by a program wants it exact.
+        guard: Callable[[str], str] = guard_cell
+        if is_exact:
+            guard = str
+        _write_csv(book, output, guard=guard)
 
     print_status(f"{len(book.entries())} entries.")
+    # A payment that ends in its last hour would be missing in the books for good.
     if now < book.month.end:
         print_status("The month is not over: write its book again afterwards.")
 

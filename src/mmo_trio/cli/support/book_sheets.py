@@ -28,6 +28,7 @@ _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uff
 
 def write_sheet(book: MonthBook, output: Path) -> None:
     """Write the book. Raises UsageProblem when it has more rows than a sheet."""
+    # Row by row: a book of a million entries would not fit into memory as cells.
     workbook = Workbook(write_only=True)
     sheet: Any = workbook.create_sheet("Books")
     sheet.freeze_panes = "A2"
@@ -55,13 +56,15 @@ def _cell(sheet: Any, cell: Cell) -> Any:
             decimals = decimals_of(cell.currency)
             amount: Any = Decimal(cell.text)
             written = WriteOnlyCell(sheet, value=amount)
+
+            # As many decimals as the currency has: a sheet would show 1.5 for 1.50.
+            written.number_format = "0"
             if decimals:
                 written.number_format = f"0.{'0' * decimals}"
-            else:
-                written.number_format = "0"
         case datetime():
             # A sheet shows milliseconds, and would round the last of a month up to the next one.
             cut = cell.microsecond // 1_000 * 1_000
+            # A sheet has no time zones: the book's own zone is that of all its times.
             written = WriteOnlyCell(sheet, value=cell.replace(tzinfo=None, microsecond=cut))
             written.number_format = "yyyy-mm-dd hh:mm:ss.000"
         case date():

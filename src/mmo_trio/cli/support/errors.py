@@ -16,6 +16,7 @@ from mmo_trio.cli import installation_advice
 from mmo_trio.system.fault_report import EXIT_SOFTWARE_ERROR, describe_fault
 
 
+# The codes are documented: a script tells by them what to do.
 class NegativeAnswer(click.ClickException):
     """The answer is negative: not found, not allowed, or no match."""
 
@@ -47,8 +48,9 @@ def needs_extra(command: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        # What is missing is ours, so installing helps nobody.
         if (error.name or "").startswith("mmo_"):
-            raise  # It is ours, so installing helps nobody.
+            raise
         raise UsageProblem(installation_advice(command, error.name, extra)) from None
 
 
@@ -59,6 +61,7 @@ class ErrorReportingGroup(click.Group):
         """Run the command. Raises ClickException with the exit code of the failure."""
         with _as_click_exceptions():
             try:
+                # Here, as a full disk shows only when what waits is written.
                 return super().invoke(ctx)
             finally:
                 _flush_output()
@@ -84,6 +87,7 @@ def exit_on_fault(work: Callable[[], None]) -> None:
     except (click.ClickException, click.Abort, click.exceptions.Exit):
         raise
     except Exception as error:
+        # What a person can mend is reported with its text by whoever called.
         if _to_click_exception(error) is not None:
             raise
         print(describe_fault(error), file=sys.stderr)
@@ -109,11 +113,12 @@ def _flush_output() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
+        # `mmo ... | head` ends so, which is no failure.
         if error.errno == errno.EPIPE:
             raise
-        with suppress(
-            OSError, ValueError
-        ):  # Else the interpreter would fail on it again at its end.
+
+        # Else the interpreter would fail on it again at its end.
+        with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise UsageProblem(f"The output can't be written: {error.strerror}.") from None
 
@@ -123,6 +128,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
 
 
 def _to_click_exception(error: Exception) -> click.ClickException | None:
+    # A nursery's failures count as one where all of them are of this kind.
     if isinstance(error, ExceptionGroup):
         failures = [_to_click_exception(exception) for exception in error.exceptions]
         if all(failures):
@@ -143,7 +149,8 @@ def _to_click_exception(error: Exception) -> click.ClickException | None:
 
 def _gateway_failure(error: Exception) -> click.ClickException | None:
     """Return the failure that an error of the gateway is; None for another one."""
-    try:  # Imported here, as the commands for merchants run without the packages of the gateway.
+    # Imported here, as the commands for merchants run without the packages of the gateway.
+    try:
         from mmo_trio.brands.apply import BrandRemoved
         from mmo_trio.brands.keyring import SealError
         from mmo_trio.settings import SettingsError

@@ -14,7 +14,10 @@ from attrs import frozen
 
 from mmo_sansio.values.model import Method
 
+# The prefix of the merchant API (G1), without the slash at its end.
 API_PATH = "/gateway/mmo/v2"
+
+# Seconds for each of connecting, sending and waiting; the gateway answers or gives up within 10.
 REQUEST_TIMEOUT_S = 30.0
 
 
@@ -27,6 +30,7 @@ class CliResponse:
 
     def json_object(self) -> dict[str, Any]:
         """Return the JSON object in the body, decimals as text. Raises ValueError."""
+        # A float would change an amount that is only to be shown.
         value = json.loads(self.body, parse_float=str)
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
@@ -59,17 +63,16 @@ def send_request(
     else:
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
 
+    method = "GET"
     content = None
+    content_type = {}
     if body is not None:
+        method = "POST"
         content = json.dumps(body)
-
-    if content is None:
-        content_type = {}
-    else:
         content_type = {"Content-Type": "application/json"}
 
     try:
-        method = "GET" if content is None else "POST"
+        # The request names only path and query: what is behind `#` is the caller's own.
         target = parts._replace(scheme="", netloc="", path=parts.path or "/", fragment="").geturl()
         connection.request(method, target, content, {**content_type, **(headers or {})})
         answer = connection.getresponse()
@@ -84,5 +87,8 @@ def least_amount(method: Method) -> dict[str, Any]:
     """Return the least amount that the method allows, for a request; it is small enough for a
     float."""
     currency, limits = next(iter(method.limits.items()))
+
+    # `100` for a currency without decimals, as a person would write it.
     text = limits.minimum.text
-    return {"value": float(text) if "." in text else int(text), "currency": currency}
+    value: float = int(text) if text.isdecimal() else float(text)
+    return {"value": value, "currency": currency}

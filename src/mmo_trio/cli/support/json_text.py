@@ -12,10 +12,12 @@ def json_text(value: Any) -> str:
     """Return the text of a value whose numbers are JsonNumber: money is never a binary float
     (G6)."""
     match value:
+        # By its text: 100.00 stays 100.00, and a long number keeps its digits.
         case JsonNumber(text):
             return text
         case dict():
-            return "{" + ",".join(f"{json_text(k)}:{json_text(v)}" for k, v in value.items()) + "}"
+            members = (f"{json_text(name)}:{json_text(member)}" for name, member in value.items())
+            return "{" + ",".join(members) + "}"
         case list():
             return "[" + ",".join(map(json_text, value)) + "]"
         case _:

@@ -31,10 +31,14 @@ class LazyCommand:
     def load(self, group_path: str) -> click.Command:
         """Return the command of the group at this path, such as `mmo records`. Raises UsageProblem
         when a package that it needs is not installed."""
+        # A name with a dot is a module of another package, such as the merchants' tools.
+        name = self.module
+        if "." not in name:
+            name = f"mmo_trio.cli.commands.{name}"
+
         with needs_extra(f"{group_path} {self.name}", self.extra):
-            module = import_module(
-                self.module if "." in self.module else f"mmo_trio.cli.commands.{self.module}"
-            )
+            module = import_module(name)
+
         command: click.Command = getattr(module, self.name.replace("-", "_"))
         summarise(command)
         check_texts(command)
@@ -71,6 +75,7 @@ class LazyGroup(click.Group):
         """Complete the name of a command, or an option of the group."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         found = [CompletionItem(name, help=self.members[name].help) for name in names]
+        # Options come after: whoever types a letter means a command.
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 

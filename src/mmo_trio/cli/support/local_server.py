@@ -12,6 +12,7 @@ import trio
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.options import Command
 
+# Loopback alone: what these commands serve trusts everybody who reaches it.
 HOST = "127.0.0.1"
 
 
@@ -31,6 +32,7 @@ async def open_local_listeners(port: int) -> tuple[Sequence[trio.SocketListener]
         listeners = await trio.open_tcp_listeners(port, host=HOST)
     except OSError as error:
         raise UsageProblem(f"--port {port}: {error.strerror}. --port 0 picks a free one.") from None
+    # The bound port, as 0 picks a free one.
     return listeners, listeners[0].socket.getsockname()[1]
 
 

@@ -12,6 +12,7 @@ import click
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 
+# What click's decorators take and return: their types do not tell a command's own parameters.
 Command: TypeAlias = Callable[..., None]
 
 # Reads the path of a file of an option.
@@ -52,6 +53,7 @@ class Text(click.types.StringParamType):
 def check_texts(command: click.Command) -> None:
     """Have a command, and those below it, refuse texts that aren't UTF-8."""
     for param in command.params:
+        # Choices and numbers are checked by themselves.
         if param.type is click.STRING:
             param.type = Text()
     if isinstance(command, click.Group):

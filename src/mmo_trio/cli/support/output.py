@@ -38,7 +38,8 @@ COLUMN_GAP = 2
 TEXT_WIDTH_MIN = 30
 
 # What stands between two values of a row that is a paragraph, and before its further lines.
-PAIR_GAP, PARAGRAPH_INDENT = "   ", "  "
+PAIR_GAP = "   "
+PARAGRAPH_INDENT = "  "
 
 # The colour of each state that has one, on a terminal only.
 STYLES: Mapping[StrEnum, str] = MappingProxyType(
@@ -82,14 +83,19 @@ def print_json(value: object) -> None:
 
 def print_json_text(text: str) -> None:
     """Print JSON text, on a terminal with a member on each line."""
-    print_json_line(indent_json(text) if sys.stdout.isatty() else text)
+    if sys.stdout.isatty():
+        text = indent_json(text)
+    print_json_line(text)
 
 
 def print_json_line(text: str) -> None:
     """Print JSON text as it is; what would not be visible, or what the output cannot show, is
     escaped."""
     encoding = sys.stdout.encoding or "ascii"
-    click.echo(visible_text(text) if encoding.lower().startswith("utf") else ascii_json(text))
+    if encoding.lower().startswith("utf"):
+        click.echo(visible_text(text))
+    else:
+        click.echo(ascii_json(text))
 
 
 def print_line(text: str, style: str = "") -> None:
@@ -103,13 +109,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
 
     A cell is broken between words only: where the terminal is too narrow for that, each row becomes
     a paragraph."""
-    console, cells = terminal(), [[_cell(cell) for cell in row] for row in rows]
+    console = terminal()
+    cells = [[_cell(cell) for cell in row] for row in rows]
+
+    # 1. Too narrow: a table would break references, which people copy.
     widths = _column_widths(columns, cells, console.width)
     if widths is None:
         for row in cells:
             _print_paragraph(console, columns, row)
         return
 
+    # 2. To a terminal as Rich draws it.
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column, width in zip(columns, widths, strict=True):
         table.add_column(column, width=width)
@@ -121,6 +131,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
         console.print(table)
         return
 
+    # 3. To a file or a pipe without the spaces that fill the last column.
     with console.capture() as capture:
         console.print(table)
 
@@ -163,6 +174,7 @@ def print_list(
 
 def _print_entry(console: Console, time: str, entry: ListEntry) -> None:
     """Print an entry: as much on a line as it has room for, and none of it is broken."""
+    # 1. On which lines the values go: `second` begins one, and so does what has no room.
     lines = [Text(time.ljust(TIME_WIDTH), style="dim")]
     for place, values in enumerate((entry.first, entry.second)):
         is_new = place > 0
@@ -175,6 +187,7 @@ def _print_entry(console: Console, time: str, entry: ListEntry) -> None:
             lines[-1].append(cell)
             is_new = False
 
+    # 2. A value that is wider than the terminal alone is broken by the terminal, not by Rich.
     for line in lines:
         console.print(line, soft_wrap=True)
 
@@ -187,7 +200,9 @@ def _column_widths(
 ) -> list[int] | None:
     """Return a width for each column in which no word is broken; None where there is no room for
     that."""
-    least, natural = [], []
+    # 1. What each column needs at least, and what it would have with enough room.
+    least: list[int] = []
+    natural: list[int] = []
     for place, name in enumerate(columns):
         cells = [Text(name), *(row[place] for row in rows)]
         natural.append(max(_line_width(cell) for cell in cells))
@@ -195,6 +210,7 @@ def _column_widths(
             max(min(natural[-1], TEXT_WIDTH_MIN), *(_least_width(name, cell) for cell in cells))
         )
 
+    # 2. What is left goes to the columns from the first on, which has what people look for.
     left = room - sum(least) - COLUMN_GAP * (len(columns) - 1)
     if left < 0:
         return None
@@ -210,18 +226,26 @@ def _column_widths(
 def _print_paragraph(console: Console, columns: Sequence[str], row: Sequence[Text]) -> None:
     """Print a row as a paragraph: each value behind the name of its column, as many on a line as it
     has room for."""
-    if len(columns) == 2:  # Its first column has the names.
-        columns, row = (row[0].plain,), row[1:]
+    # A table of names and values: the first column has the names.
+    if len(columns) == 2:
+        columns = (row[0].plain,)
+        row = row[1:]
 
-    line, least = Text(), 0
+    line = Text()
+    least = 0
     for name, cell in zip(columns, row, strict=True):
         if not cell.plain:
             continue
 
-        pair = Text.assemble((f"{name} " if name else "", "dim"), cell)
+        label = ""
+        if name:
+            label = f"{name} "
+
+        pair = Text.assemble((label, "dim"), cell)
         if line and _line_width(line) + len(PAIR_GAP) + _line_width(pair) > console.width:
             console.print(line, soft_wrap=least > console.width)
-            line, least = Text(PARAGRAPH_INDENT), 0
+            line = Text(PARAGRAPH_INDENT)
+            least = 0
         elif line:
             line.append(PAIR_GAP)
 
@@ -239,6 +263,7 @@ def _line_width(cell: Text) -> int:
 def _least_width(column: str, cell: Text) -> int:
     """Return the width of the longest part of a cell that is never broken: a word, as which an
     amount counts."""
+    # A reference of a merchant may have spaces, and is copied whole.
     if column in UNBROKEN_COLUMNS:
         parts = cell.plain.split("\n")
     else:
@@ -258,7 +283,10 @@ def print_rows(
         print_json(rows)
         return
 
-    names = columns.values() if isinstance(columns, Mapping) else columns
+    names: Iterable[str] = columns
+    if isinstance(columns, Mapping):
+        names = columns.values()
+
     print_table(tuple(columns), ([_to_second(row[name]) for name in names] for row in rows))
 
 
@@ -274,11 +302,19 @@ def _to_second(value: object) -> object:
 
 def terminal(*, err: bool = False) -> Console:
     """Return the console for standard output, or for standard error."""
-    stream = sys.stderr if err else sys.stdout
+    stream = sys.stdout
+    if err:
+        stream = sys.stderr
+
+    # None: as wide as the terminal is.
     is_terminal = stream.isatty()
+    width = None
+    if not is_terminal:
+        width = NON_TERMINAL_WIDTH
+
     return Console(
         file=stream,
-        width=None if is_terminal else NON_TERMINAL_WIDTH,
+        width=width,
         highlight=False,
         force_terminal=is_terminal,  # FORCE_COLOR colours no pipe.
     )
@@ -286,8 +322,9 @@ def terminal(*, err: bool = False) -> Console:
 
 def progress_bar() -> Progress:
     """Return a progress bar on standard error that vanishes when done; only for a terminal."""
+    # Rich before 14.3 ends a disabled bar with a line feed.
     screen = terminal(err=True)
-    screen.quiet = not screen.is_terminal  # Rich before 14.3 ends a disabled bar with a line feed.
+    screen.quiet = not screen.is_terminal
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -302,7 +339,8 @@ def progress_bar() -> Progress:
 def progress_counter(bar: Progress, description: str) -> Callable[[], None]:
     """Add a task of unknown size to the bar; return what counts one item of it, which costs next to
     nothing."""
-    task, numbers = bar.add_task(description, total=None), itertools.count(1)
+    task = bar.add_task(description, total=None)
+    numbers = itertools.count(1)
 
     def count_one() -> None:
         number = next(numbers)
@@ -315,9 +353,11 @@ def progress_counter(bar: Progress, description: str) -> Callable[[], None]:
 def _cell(value: object) -> Text:
     if isinstance(value, Text):
         return value
+
+    # By type: a text of somebody else that says the same has no colour.
     style = ""
     if isinstance(value, Status | AccountState | ReversalState):
-        style = STYLES.get(value, "")  # A text of somebody else that says the same has none.
+        style = STYLES.get(value, "")
     return Text(visible_text(_cell_text(value)), style=style)
 
 
@@ -333,7 +373,9 @@ def state_cell(state: ReversalState) -> Text:
 
 def status_cell(status: Status, why: str | None) -> Text:
     """Return a status in its colour, and behind it why a payment has failed."""
-    return Text.assemble(_cell(status), f" {why}" if why else "")
+    if not why:
+        return _cell(status)
+    return Text.assemble(_cell(status), f" {why}")
 
 
 def _cell_text(value: object) -> str:
@@ -375,6 +417,7 @@ def admin_transaction_json(transaction: Transaction) -> str:
     merchant's object (T4)."""
     brand = json.dumps(transaction.order.brand, ensure_ascii=False)
     stage = json.dumps(transaction.progress.stage)
+    # The merchant's own object, byte for byte (T4): it is put into the text and not read again.
     merchant_json = transaction_object(transaction).decode()
     simulated = json.dumps(transaction.order.is_simulated)
     return (

@@ -21,9 +21,8 @@ def open_output(output: Path | None) -> Iterator[TextIO]:
     """Yield standard output, or a file that is replaced only when it is complete."""
     if output is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(
-                encoding="utf-8", errors="strict"
-            )  # What files have, whatever the terminal shows.
+            # What files have, whatever the terminal shows.
+            sys.stdout.reconfigure(encoding="utf-8", errors="strict")
 
         yield sys.stdout
         return
@@ -46,9 +45,11 @@ def open_binary_output(output: Path) -> Iterator[BinaryIO]:
 def replaced_file(output: Path) -> Iterator[Path]:
     """Yield the path of a draft beside the file, which it replaces at the end of the block unless
     that raises."""
+    # Beside the file, so that it can take its place: a name moves within one file system only.
     draft = output.with_name(f".{output.name}.part")
     try:
-        draft.unlink(missing_ok=True)  # A new one is made, with rights of its own.
+        # A new one is made, with rights of its own.
+        draft.unlink(missing_ok=True)
         yield draft
         draft.replace(output)
     finally:

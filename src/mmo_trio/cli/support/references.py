@@ -17,16 +17,19 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
     Raises NegativeAnswer when there is none, UsageProblem when several brands have one.
     """
     found = await store.admin.find_transactions(reference=reference, brand=brand)
+    # A gatewayReference is the same in any letter case (L1); a merchant's is not, so it comes
+    # first.
     if not found and reference != reference.upper():
         found = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
 
     if not found:
+        of_brand = ""
         if brand:
             of_brand = f" of brand {brand}"
-        else:
-            of_brand = ""
         raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
 
+    # Two merchants may have chosen the same reference: one's payment must not be taken for the
+    # other's.
     brands = sorted({payment.order.brand for payment in found})
     if len(brands) > 1:
         raise UsageProblem(

@@ -60,6 +60,7 @@ class Statement:
         can't be read in one way."""
         reader = self._reader()
         yield from reader.lines()
+        # At the end: a fault in the last line makes the whole comparison useless.
         self._end(reader)
 
     def references(self, *, skips_blank: bool) -> list[str]:
@@ -72,6 +73,8 @@ class Statement:
             )
 
         references = list(reader.references())
+
+        # A blank reference counts as nobody's: such a line has to be mended, or skipped on purpose.
         blank = reader.without_reference
         if blank and not skips_blank:
             remedy = "Write it, or skip such lines by --skip-without-reference."
@@ -99,10 +102,9 @@ class Statement:
     def _problem(self, faults: Sequence[Fault]) -> UsageProblem:
         told = describe_faults(faults)
         more = len(told) - FAULTS_MAX
+        remark = []
         if more > 0:
-            remark = [f"And {more} more kinds of faults."]
-        else:
-            remark = []
+            remark.append(f"And {more} more kinds of faults.")
         return UsageProblem(f"{self.file}: " + "\n".join([*told[:FAULTS_MAX], *remark]))
 
 
@@ -157,10 +159,12 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
             sheet: str | None,
             **arguments: Any,
         ) -> None:
+            # The options make one value, so that commands know nothing of files' forms.
             statement = None
             if file is not None:
                 headings = _read_columns(preset, columns)
                 also = OPTIONAL_COLUMNS.get(preset or "", {})
+                optional = {name: also[name] for name in also if name not in headings}
                 mark = None
                 if delimiter is not None:
                     mark = DELIMITER_NAMES[delimiter]
@@ -174,7 +178,7 @@ def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[C
                         declared_format(decimal),
                         _read_status_words(status_words),
                     ),
-                    {name: also[name] for name in also if name not in headings},
+                    optional,
                 )
 
             command(statement=statement, **arguments)
@@ -200,10 +204,9 @@ def _read_status_words(words: Sequence[str]) -> dict[str, Status]:
 def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
     """Return the headings by field: those of the preset, and those of --map, which come first.
     Raises UsageProblem."""
+    headings: dict[str, str] = {}
     if preset is not None:
-        headings = dict(PRESETS[preset])
-    else:
-        headings = {}
+        headings.update(PRESETS[preset])
 
     for column in columns:
         name, equals, heading = column.partition("=")
@@ -214,12 +217,12 @@ def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
 
         headings[name] = heading.strip()
 
+    # Without an amount there is nothing to compare, and without a name no payment to compare with.
     has_amount = {"amount", "paid_in", "paid_out"} & headings.keys()
     if not has_amount or not {"receipt", "reference"} & headings.keys():
         raise UsageProblem(
-            "A statement needs columns for an amount and for a receipt or reference: give "
-            "--preset, or name them with"
-            ' --map, such as --map receipt="Receipt No." --map amount=Amount.'
+            "A statement needs columns for an amount and for a receipt or reference: give --preset,"
+            ' or name them with --map, such as --map receipt="Receipt No." --map amount=Amount.'
         )
 
     return headings
@@ -236,6 +239,7 @@ def brand_of(text: bytes, named: str | None) -> str:
     brands, else the one that is named; empty where neither says it. Raises UsageProblem where both
     do, and differ."""
     own: str = json.loads(text).get("brand", "")
+    # Wrong payments would be compared, or one brand's references count as used for another.
     if named and own and own != named:
         raise UsageProblem(
             f"--brand {named}: the file has payments of {own}. Leave --brand out, as each line says"

@@ -104,6 +104,7 @@ class CommandTarget:
             async with open_store(
                 self.settings.database.url, serving=False, create=create
             ) as store:
+                # A sandbox has no mark: its store may be removed and made again at any time.
                 if not compares or self.data_directory is not None:
                     return await use(store)
                 async with counted_commits(store, self.settings) as found:
@@ -126,7 +127,9 @@ class CommandTarget:
     ) -> tuple[AuditEvent, AuditKey]:
         """Return the event that `record` appends, for a store that appends it together with what
         the command does. Raises SettingsError when the master key can't be read."""
-        machine, audit_log = machine_user(), await self.open_audit_log(store)
+        # The name that was typed proves nothing: the actor is the one whom the kernel knows.
+        machine = machine_user()
+        audit_log = await self.open_audit_log(store)
         actor = command_user_name(machine.name)
         return audit_log.event(actor, action, about, **detail, **machine.people(user))
 
@@ -185,9 +188,8 @@ def find_target(
     if data is None and config is None and DATABASE_VARIABLE not in os.environ:
         directory = default_data_directory()
 
-    if directory is None:
-        presets = {}
-    else:
+    presets: Mapping[str, str] = {}
+    if directory is not None:
         presets = sandbox_presets(directory.absolute())
 
     settings = load_settings(file=config, environment=os.environ, options=options, presets=presets)
@@ -224,6 +226,8 @@ def running_address(directory: Path, listener: str) -> str | None:
     """Return the address of a listener of the sandbox that runs in this directory; None if none."""
     try:
         return str(json.loads((directory / RUNNING_FILE).read_bytes())[listener])
+    # No file: none runs. Anything else in it: it was killed while it wrote, or is another
+    # version's.
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
@@ -235,6 +239,7 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
     try:
         records = target.with_store(lambda store: store.admin.brands())
     except StoreUnavailable:
+        # No store yet, as no sandbox was started: that is told below.
         records = ()
 
     sealed = [
@@ -246,6 +251,7 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
         )
 
     keyring = target.keyring()
+    # A stable sort: within a brand the oldest key stays first.
     sealed.sort(key=lambda each: each[0].id != DEMO_BRAND_ID)
     return [(brand, keyring.unseal(key.brand, key.sealed)) for brand, key in sealed]
 
@@ -253,16 +259,15 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
 def report_in_force(target: CommandTarget) -> None:
     """Wait until every process that serves uses what the store holds now, and say on how many that
     is. Raises NotYetInForce, with the names of those that have not said so in time."""
+    # Only the processes are asked about: who has changed the store was told of its state already.
     found = target.with_store(
         lambda store: wait_until_in_force(store, timeout_s=IN_FORCE_WAIT_S), compares=False
     )
     if found.waiting:
         raise NotYetInForce(
             f"It is stored, but not known to be in force on: {', '.join(found.waiting)} (waited "
-            f"{IN_FORCE_WAIT_S:g} s)."
-            " A process that can't reach the database takes it over within limits.api_key_cache "
-            "(a minute);"
-            " restart one that hangs. Run the command again to see."
+            f"{IN_FORCE_WAIT_S:g} s). A process that can't reach the database takes it over within "
+            "limits.api_key_cache (a minute); restart one that hangs. Run the command again to see."
         )
 
     count = len(found.processes)
@@ -270,7 +275,8 @@ def report_in_force(target: CommandTarget) -> None:
         print_status("No process serves now: it is in force from the next start on.")
         return
 
-    print_status(f"In force on {count} {'process' if count == 1 else 'processes'}.")
+    noun = "process" if count == 1 else "processes"
+    print_status(f"In force on {count} {noun}.")
 
 
 @frozen
@@ -313,10 +319,12 @@ class MachineUser:
 
 def machine_user() -> MachineUser:
     """Return the user who runs this process."""
-    name, login_user = _user_name(os.getuid()), _login_user()
-    return MachineUser(
-        name, None if login_user == name else login_user, os.environ.get("SUDO_USER")
-    )
+    # Not os.getlogin() or USER: a terminal or the environment may say anything.
+    name = _user_name(os.getuid())
+    login_user = _login_user()
+    if login_user == name:
+        login_user = None
+    return MachineUser(name, login_user, os.environ.get("SUDO_USER"))
 
 
 def _login_user() -> str | None:
