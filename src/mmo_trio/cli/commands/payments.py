@@ -63,6 +63,7 @@ from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
 # Transactions whose outcome is unknown that are read from the store at once.
+# As many as the store reads at a time; there are few unless an operator is down.
 STUCK_PAGE_SIZE = 500
 
 # Transactions that a search by the beginning of a reference reads.
@@ -157,6 +158,7 @@ def list_transactions(
     as_json: bool,
 ) -> None:
     """List transactions, the newest first."""
+    # Each of them searches in its own way, and none by another one's.
     if stuck + told_wrong + (beginning is not None) > 1:
         raise UsageProblem("Say only one of --stuck, --told-wrong and --reference.")
     if told_wrong and status is not None:
@@ -201,9 +203,11 @@ def _print_transactions(found: Sequence[Transaction]) -> None:
         "why",
         "simulated",
     )
-    rows, entries = [], []
+    rows = []
+    entries = []
     for payment in found:
-        order, why = payment.order, payment.progress.error_code
+        order = payment.order
+        why = payment.progress.error_code
         simulated = "simulated" if order.is_simulated else None
         rows.append(
             (
@@ -228,6 +232,7 @@ async def _find_stuck(
     store: Store, clock: GatewayClock, brand: str | None, limit: int
 ) -> Sequence[Transaction]:
     """Return the stuck transactions, the oldest first."""
+    # What is stuck follows from the gateway's own time, not from this machine's.
     await continue_clock(clock, store)
     found: list[Transaction] = []
     after: Position | None = None
@@ -264,10 +269,13 @@ async def _find_beginning(
 
 def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
     if as_json:
-        objects = (
-            f'{admin_transaction_json(payment.transaction)[:-1]},"toldWrong":{json.dumps(told_wrong_to_json(payment))}}}'
-            for payment in found
-        )
+        objects = []
+        for wrong in found:
+            # One more member of the transaction's object, before its closing brace.
+            transaction = admin_transaction_json(wrong.transaction)[:-1]
+            told_wrong = json.dumps(told_wrong_to_json(wrong))
+            objects.append(f'{transaction},"toldWrong":{told_wrong}}}')
+
         print_json_text(f"[{','.join(objects)}]")
         return
 
@@ -280,9 +288,11 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
         "reported",
         "receipt",
     )
-    rows, entries = [], []
+    rows = []
+    entries = []
     for wrong in found:
-        payment, order = wrong.transaction, wrong.transaction.order
+        payment = wrong.transaction
+        order = payment.order
         words = (wrong.reported, wrong.amount, format_second(wrong.entry.first_at))
         reported = format_amounts_in(" ".join(filter(None, words)))
         told = Text.assemble(status_cell(payment.status, None), f" {format_second(wrong.told_at)}")
@@ -372,7 +382,13 @@ def resolve(
         if not text.strip():
             raise UsageProblem(f"{name} is empty.")
 
-    console, machine = target.settings.console, machine_user()
+    error_code = None
+    if code is not None:
+        error_code = ErrorCode(code)
+
+    # With four eyes a command is one pair of eyes, and proposes as anybody would in the console.
+    console = target.settings.console
+    machine = machine_user()
     only_asks = console.four_eyes and not console.commands_approve
 
     async def propose(store: Store, found: Transaction) -> Transaction:
@@ -381,7 +397,7 @@ def resolve(
         await Resolutions(store, submit, audit_log, four_eyes=True).propose(
             machine.as_staff(user),
             found.reference,
-            None if code is None else ErrorCode(code),
+            error_code,
             reason=reason,
             evidence=evidence,
             provider_reference=provider_reference,
@@ -399,10 +415,11 @@ def resolve(
             user=machine.acting_for(user),
             reason=reason,
             evidence=evidence,
-            error_code=None if code is None else ErrorCode(code),
+            error_code=error_code,
             provider_reference=provider_reference,
         )
-        outcome, about = code or SUCCESS, f"payment:{found.reference}"
+        outcome = code or SUCCESS
+        about = f"payment:{found.reference}"
 
         async def record(action: str, remark: str | None) -> None:
             details = {"outcome": outcome, "reason": reason, "evidence": evidence, "remark": remark}
@@ -452,6 +469,7 @@ def _print_history(history: PaymentHistory, wrong: ToldWrong | None) -> None:
     order = history.transaction.order
     name = order.merchant_reference or "an offline deposit"
     print_line(f"{order.gateway_reference} ({order.brand}: {name})", "bold")
+    # First what to know and to do, then what happened, then what the merchant has.
     for sentence in conclusions(history):
         print_line(f"• {format_amounts_in(sentence)}")
 
@@ -473,7 +491,8 @@ def _print_timeline(entries: Sequence[TimelineEntry]) -> None:
     rows: list[Sequence[object]] = []
     day = ""
     for entry in entries:
-        at, text = format_millisecond(entry.at), format_amounts_in(entry.text)
+        at = format_millisecond(entry.at)
+        text = format_amounts_in(entry.text)
         if at[:10] != day:
             day = at[:10]
             rows.append((marked(day, "bold"), "", ""))
@@ -490,6 +509,10 @@ def _print_timeline(entries: Sequence[TimelineEntry]) -> None:
 
 
 def _to_json(history: PaymentHistory, wrong: ToldWrong | None) -> str:
+    keys: list[dict[str, object]] = []
+    if history.brand is not None:
+        keys = brand_keys_to_json(history.brand)
+
     members = {
         "conclusions": conclusions(history),
         "toldWrong": wrong and told_wrong_to_json(wrong),
@@ -516,8 +539,10 @@ def _to_json(history: PaymentHistory, wrong: ToldWrong | None) -> str:
             for callback in history.callbacks
         ],
         "suspense": [suspense_entry_to_json(entry) for entry in history.suspense],
-        "keys": brand_keys_to_json(history.brand) if history.brand else [],
+        "keys": keys,
     }
+
+    # The transaction's members first, as `mmo tx show` has them, and these behind.
     further = json.dumps(members, ensure_ascii=False)[1:]
     return f"{admin_transaction_json(history.transaction)[:-1]},{further}"
 
@@ -541,6 +566,7 @@ def list_entries(
         entries = await store.admin.suspense(brand=brand, with_closed=with_closed)
         named = [entry.gateway_reference for entry in entries if entry.gateway_reference]
         payments: dict[str, Transaction] = {}
+        # A book of a year may name more payments than one statement takes.
         for begin in range(0, len(named), PAYMENTS_READ_AT_ONCE):
             payments |= await store.transactions(named[begin : begin + PAYMENTS_READ_AT_ONCE])
         return entries, payments
@@ -579,12 +605,17 @@ def _print_entries(entries: Sequence[SuspenseEntry], payments: Mapping[str, Tran
         "gatewayReference",
         "closed",
     )
-    rows, listed = [], []
+    rows = []
+    listed = []
     for entry in entries:
         payment = payments.get(entry.gateway_reference or "")
         reference = payment and payment.order.merchant_reference
-        reported = json.loads(entry.content).get("amount")
-        amount = format_amounts_in(reported) if reported else payment and payment.order.requested
+
+        # What was reported, in whose words it came; else what the payment is about.
+        amount: object = payment and payment.order.requested
+        if reported := json.loads(entry.content).get("amount"):
+            amount = format_amounts_in(reported)
+
         times = None
         if entry.times > 1:
             times = f"{entry.times} times"
@@ -622,10 +653,9 @@ def show_entry(id: int, target: CommandTarget, as_json: bool) -> None:
 
     async def find(store: Store) -> dict[str, object]:
         entry = await _find_entry(store, id)
+        named = []
         if entry.gateway_reference:
             named = [entry.gateway_reference]
-        else:
-            named = []
         return _entry_with_payment(entry, await store.transactions(named))
 
     members = target.with_store(find)
@@ -636,6 +666,7 @@ def show_entry(id: int, target: CommandTarget, as_json: bool) -> None:
 
 
 async def _find_entry(store: Store, id: int) -> SuspenseEntry:
+    # Entries below a number, the newest first: the first one is it, or there is none.
     before = min(id + 1, ENTRY_ID_MAX)
     for entry in await store.admin.suspense_entries(with_closed=True, before=before, limit=1):
         if entry.id == id:

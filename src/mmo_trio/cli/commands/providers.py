@@ -46,12 +46,14 @@ from mmo_trio.workers.providers.account_notes import (
 )
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
-# Limit on the whole registration.
+# Limit on the whole registration, which is up to three requests to the operator.
+REGISTER_TIMEOUT_S = 60.0
 REGISTER_TIMEOUT_S = 60.0
 
 # How long no finding comes before a check is over; a process begins it sooner than that.
 CHECK_QUIET_S = 5.0
 
+# An operator that has not answered by then is shown by the next `providers check`.
 CHECK_TIMEOUT_S = 60.0
 
 
@@ -79,11 +81,18 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     simulated = simulated_accounts(target.settings, target.provider_titles())
     rows = []
     for name, title in target.provider_titles().items():
-        section, known = target.settings.providers.get(name), closed.get(name)
+        section = target.settings.providers.get(name)
+        known = closed.get(name)
+
+        # What has no section is the sandbox's own operator.
+        kind = "sandbox"
+        if section is not None:
+            kind = section.kind
+
         rows.append(
             {
                 "name": name,
-                "kind": section.kind if section else "sandbox",
+                "kind": kind,
                 "title": title,
                 "open": known is None,
                 "simulated": simulated.get(name),
@@ -95,15 +104,12 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 
     columns = {"name": "name", "kind": "kind", "title": "title", "taking payments": "open"}
     columns |= {name: name for name in ("simulated", "closedAt", "closedBy", "reason")}
-    for_people = [
-        {
-            **row,
-            "open": "yes" if row["open"] else marked("no", WARNING),
-            "simulated": "simulated" if row["simulated"] else None,
-        }
-        for row in rows
-    ]
-    print_rows(columns, rows if as_json else for_people, as_json=as_json)
+    if not as_json:
+        for row in rows:
+            row["open"] = "yes" if row["open"] else marked("no", WARNING)
+            row["simulated"] = "simulated" if row["simulated"] else None
+
+    print_rows(columns, rows, as_json=as_json)
 
 
 @providers.command()
@@ -130,6 +136,7 @@ def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> 
 
     async def close(store: Store) -> bool:
         subject = f"provider:{name}"
+        # Of two who close it at once one has closed it; either is in the audit log.
         await target.record(store, "provider_closed", subject, user, reason=reason)
         return await store.admin.close_provider(closed)
 
@@ -152,6 +159,7 @@ def enable(name: str, target: CommandTarget) -> None:
         await target.record(store, "provider_opened", f"provider:{name}")
         return await store.admin.open_provider(name)
 
+    # The name may be wrong, which is told, or the provider open already.
     if not target.with_store(open_):
         _check_provider_exists(target, name)
         raise NegativeAnswer(f"{name} isn't closed.")
@@ -200,15 +208,18 @@ def address(name: str, target: CommandTarget) -> None:
     Some operators, such as Airtel Money, want it set in their portal. Everybody who knows the
     address can send notifications: share it with the operator only."""
     section = _operator_account(target, name)
+
+    # Some operators refuse certain names in addresses: the account has another one there.
     hook_name = section.options.get("hooks_name", name)
     generation = _webhook_generation(section)
     token, *_ = target.keyring().webhook_tokens(name, generation)
     click.echo(f"{_webhook_base_url(target)}/hooks/{hook_name}/{token}")
+    # The address before it is accepted until the next one, so that a portal can be changed in
+    # between.
     if generation > HOOKS_GENERATION.minimum:
         print_status(
-            f"This is generation {generation}. The address of generation {generation - 1} is "
-            f"accepted as well,"
-            " until hooks_generation is raised again."
+            f"This is generation {generation}. The address of generation {generation - 1} is"
+            " accepted as well, until hooks_generation is raised again."
         )
 
 
@@ -235,9 +246,8 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     if name is not None and name not in names:
         raise UsageProblem(f"{name} is no account with an operator. {near_match(name, names)}")
 
-    if name is None:
-        asked = names
-    else:
+    asked = names
+    if name is not None:
         asked = [name]
 
     async def look(store: Store) -> Sequence[ProviderNote]:
@@ -267,6 +277,7 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     print_rows(columns, rows, as_json=as_json)
     findings = [finding for _, finding in known]
     summary = _summary(asked, findings)
+    # After the table: exit code 1 tells a script that somebody has to look.
     if any(map(_does_not_work, findings)):
         raise NegativeAnswer(summary)
 
@@ -275,6 +286,7 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
 
 
 WORST_FIRST = (
+    # What does not work before what nobody knows, and that before what will not work soon.
     AccountState.REFUSED,
     AccountState.UNKNOWN,
     AccountState.WARNED,
@@ -284,6 +296,7 @@ WORST_FIRST = (
 
 def _does_not_work(finding: AccountFinding) -> bool:
     """Tell whether payments by the account fail or wait for what this says of a part of it."""
+    # Without an access token nothing can be asked or sent, whatever else is known.
     is_without_token = finding.part == SIGN_IN and finding.state is AccountState.UNKNOWN
     return is_without_token or finding.state is AccountState.REFUSED
 
@@ -294,6 +307,7 @@ def _severity(finding: AccountFinding) -> tuple[bool, int]:
 
 def _summary(names: Sequence[str], findings: Sequence[AccountFinding]) -> str:
     """Return how many accounts work, and of each other one the first part that does not."""
+    # Reversed, so that of several parts of an account the first, which is the worst, stays.
     wrong = {finding.provider: finding for finding in reversed(findings) if _does_not_work(finding)}
     checked = {finding.provider for finding in findings}
     unchecked = [name for name in names if name not in checked]
@@ -301,7 +315,8 @@ def _summary(names: Sequence[str], findings: Sequence[AccountFinding]) -> str:
     parts = [f"{name}: {wrong[name].part} {wrong[name].state}" for name in names if name in wrong]
     parts += [f"{name}: not checked yet" for name in unchecked]
     verb = "works" if working == 1 else "work"
-    counted = f"{working} of {len(names)} account{'s' if len(names) != 1 else ''} {verb}"
+    noun = "account" if len(names) == 1 else "accounts"
+    counted = f"{working} of {len(names)} {noun} {verb}"
     if parts:
         return f"{counted}; {', '.join(parts)}."
 
@@ -319,14 +334,16 @@ def balances(target: CommandTarget, as_json: bool) -> None:
     """
 
     async def look(store: Store) -> tuple[Sequence[KnownFloat], Mapping[str, ProviderNote]]:
-        now, names = target.clock().wall_time(), target.provider_titles()
+        now = target.clock().wall_time()
+        names = target.provider_titles()
         floats = await known_floats(store.admin, names, now)
         return floats, await float_refusals(store.admin, now)
 
     floats, refusals = target.with_store(look)
-    rows = []
+    rows: list[dict[str, object]] = []
     for watched in floats:
-        latest, hours = watched.forecast.latest, watched.forecast.hours_left
+        latest = watched.forecast.latest
+        hours = watched.forecast.hours_left
         refusal = refusals.get(latest.provider)
         rows.append(
             {
@@ -341,16 +358,18 @@ def balances(target: CommandTarget, as_json: bool) -> None:
             }
         )
 
-    for_people = [
-        {
-            **row,
-            "balance": watched.forecast.latest.amount,
-            "low": marked("yes", WARNING) if watched.is_low else "no",
-        }
-        for row, watched in zip(rows, floats, strict=True)
-    ]
+    # For people with separators of thousands, and what is low in a colour.
+    shown = rows
+    if not as_json:
+        shown = []
+        for row, watched in zip(rows, floats, strict=True):
+            low: object = "no"
+            if watched.is_low:
+                low = marked("yes", WARNING)
+            shown.append({**row, "balance": watched.forecast.latest.amount, "low": low})
+
     columns = ("name", "account", "balance", "at", "hoursLeft", "low", "refusedAt")
-    print_rows(columns, rows if as_json else for_people, as_json=as_json)
+    print_rows(columns, shown, as_json=as_json)
     if any(watched.is_low for watched in floats):
         raise NegativeAnswer("A float is low.")
 
@@ -376,24 +395,29 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
     until = later(target.clock().wall_time(), Span(minutes * MINUTE))
 
     async def run_recording(store: Store) -> Sequence[str]:
+        # 1. Ask the processes that serve; all of them replace what is private by one random key.
         keyring = await target.open_keyring(store)
         sealed = seal_recording_key(keyring, name, secrets.token_bytes(16))
         asked = ProviderNote(name, NoteTopic.RECORDING, "", until, sealed)
         await target.record(store, "provider_recording", f"provider:{name}", minutes=minutes)
         await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
         await store.admin.note_provider(asked)
+
+        # 2. Wait. A request that nobody ends would go on recording: Ctrl-C ends it, too.
         try:
             await _watch_recording(store, name, minutes)
         finally:
             with trio.CancelScope(shield=True):
                 await store.admin.remove_provider_notes(name, NoteTopic.RECORDING)
 
-        await trio.sleep(CHECK_QUIET_S)  # Each process writes what it still has.
+        # 3. Each process writes what it still has; then the store forgets it.
+        await trio.sleep(CHECK_QUIET_S)
         lines = await _recorded_lines(store, name)
         await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
         return lines
 
     try:
+        # A new file, for its owner alone: what an operator says is nobody else's.
         descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in target.with_store(run_recording))
@@ -446,6 +470,7 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
         await store.admin.note_provider(evolve(known, content=REQUESTED))
 
     found: Sequence[ProviderNote] = ()
+    # Findings come one by one: once none has come for a while, all have.
     with trio.move_on_after(CHECK_TIMEOUT_S):
         while True:
             await trio.sleep(CHECK_QUIET_S)
@@ -464,12 +489,14 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
 
 async def _register(target: CommandTarget, name: str) -> AccountFinding:
     # Imported here, as they are slow to import and no other command needs them.
+    # An adapter is driven here as a worker would drive it; no payment is involved.
     from mmo_sansio.http.egress_rules import EgressRules
     from mmo_trio.http.client.client import HttpClient, tls_context
     from mmo_trio.system.ciphers import SystemCiphers
     from mmo_trio.workers.providers.account import drive_async
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_account
 
+    # An operator's address is configuration, and exempt from the rules for merchants' (K7).
     client = HttpClient(
         rules=EgressRules(), context=tls_context(target.settings.egress.provider_ca_file)
     )
@@ -505,6 +532,7 @@ def _webhook_base_url(target: CommandTarget) -> str:
     gateway = target.settings.gateway
     if (base := gateway.hooks_url or gateway.base_url) is not None:
         return base.rstrip("/")
+    # A sandbox without a public address has only that of its own listener.
     if target.data_directory and (address := running_address(target.data_directory, "api")):
         return address
     raise UsageProblem("Set gateway.hooks_url: where operators reach this gateway.")

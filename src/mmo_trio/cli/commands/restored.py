@@ -47,7 +47,10 @@ from mmo_trio.storage.interface.admin_types import RESTORATION
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.fault_report import DamagedFile
 
+# What `--finish` without a brand stands for; no brand has this id.
 _EVERY_BRAND = "*"
+
+# Ends of gatewayReferences that are named; there may be thousands.
 ENDS_NAMED_MAX = 10
 
 
@@ -105,14 +108,15 @@ def restored(
     if begins_again and finished is not None:
         raise UsageProblem("--again holds every brand, and --finish releases: give one of them.")
 
+    # Without any option this is the first run, which marks and holds.
     is_first = not (retired or statement or records or finished)
     user = machine_user().name
-    if statement is None:
-        ledger = []
-    else:
+    ledger: Sequence[str] = ()
+    if statement is not None:
         ledger = statement.references(skips_blank=skips_blank)
 
     async def run(store: Store) -> None:
+        # 1. Is this copy prepared, and is what is asked for possible?
         submit = partial(submit_batch_once, store, clock=target.clock())
         compared = await _compare(target, store)
         is_prepared = compared.found in (Recognition.CURRENT, Recognition.BEHIND)
@@ -122,9 +126,11 @@ def restored(
         if is_first and not begins_again and compared.found is Recognition.CURRENT:
             await _require_none_under_way(store)
 
+        # 2. Prepare it. Whatever else is asked for, nothing comes before that.
         if is_first or begins_again or not is_prepared:
             await _begin(target, store, submit, compared)
 
+        # 3. Close the gap, and release.
         async with _counted(target, store):
             for key in retired:
                 await _retire_key(target, store, key)
@@ -137,6 +143,7 @@ def restored(
 
         await _report(store)
 
+    # The store is compared here, and by its damaged mark, too: nothing warns of it again.
     target.with_store(run, compares=False)
     if retired or finished:
         report_in_force(target)
@@ -180,10 +187,9 @@ async def _require_none_under_way(store: Store) -> None:
         for brand_hold in await store.admin.brand_holds()
         if brand_hold.held_by == RESTORATION
     ]
+    since = ""
     if begun:
         since = f", since {format_instant(min(begun))}"
-    else:
-        since = ""
 
     await _report(store)
     raise NegativeAnswer(
@@ -196,6 +202,7 @@ async def _require_none_under_way(store: Store) -> None:
 async def _begin(
     target: CommandTarget, store: Store, submit: SubmitBatch, compared: StoreComparison
 ) -> None:
+    # A process that serves would go on submitting what is being marked.
     serving = await store.serving_processes()
     if serving:
         names = ", ".join(process.name for process in serving)
@@ -221,14 +228,11 @@ def _counted(
 
 
 async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
-    owner = next(
-        (
-            brand.brand.id
-            for brand in await store.admin.brands()
-            if id in [key.id for key in brand.keys]
-        ),
-        None,
-    )
+    owner = None
+    for record in await store.admin.brands():
+        if id in [key.id for key in record.keys]:
+            owner = record.brand.id
+
     if owner is None:
         raise NegativeAnswer(f"There is no key {id}.")
 
@@ -244,8 +248,13 @@ def _read_told(
     for reference in ledger:
         yield ToldPayment(brand or "", reference)
 
-    for text in () if records is None else lines_of(records):
+    if records is None:
+        return
+
+    for text in lines_of(records):
         found = read_record(text)
+
+        # Without a merchantReference there is nothing that anybody could use again.
         if found.merchant_reference is not None:
             yield ToldPayment(
                 brand_of(text, brand),
@@ -272,9 +281,13 @@ async def _close_gap(
     print_status(f"References that count as used: {recorded.count}.")
 
     if unknown := recorded.unknown_ends:
+        named = ", ".join(unknown[:ENDS_NAMED_MAX])
         more = len(unknown) - ENDS_NAMED_MAX
+        if more > 0:
+            named = f"{named} and {more} more"
+
         print_status(
-            f"{', '.join(unknown[:ENDS_NAMED_MAX])}{f' and {more} more' if more > 0 else ''}: where"
+            f"{named}: where"
             " these are ends of gatewayReferences, the payments are lost, and only the merchant"
             " knows their merchantReferences. Before --finish, give its ledger, or its --records."
         )
@@ -288,7 +301,12 @@ async def _finish(target: CommandTarget, store: Store, finished: str) -> None:
         raise NegativeAnswer(
             f"{finished} waits for nothing; on hold are: {', '.join(sorted(held)) or 'none'}."
         )
-    for brand in sorted(held) if finished == _EVERY_BRAND else [finished]:
+
+    names = [finished]
+    if finished == _EVERY_BRAND:
+        names = sorted(held)
+
+    for brand in names:
         await target.record(store, "restoration_finished", f"brand:{brand}")
         await store.admin.finish_restoration(brand)
 
@@ -301,7 +319,10 @@ async def _report_people(store: Store) -> None:
         rows = []
         for user in users:
             factor = factors.get(user.name)
-            confirmed_at = None if factor is None else factor.confirmed_at
+            confirmed_at = None
+            if factor is not None:
+                confirmed_at = factor.confirmed_at
+
             rows.append(
                 (
                     user.name,
@@ -334,6 +355,7 @@ async def _report(store: Store) -> None:
         print_status("No brand waits any more.")
         return
 
+    # Once a process serves, keys are what they are: the question is for the time before.
     if not await store.serving_processes():
         brands = [brand for brand in await store.admin.brands() if brand.brand.id in held]
         keys = (

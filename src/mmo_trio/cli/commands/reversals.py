@@ -32,10 +32,13 @@ from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.storage.sql.store import Store
 
+# What happens next to a reversal in this state; nothing more is to be done about others.
 _NEXT_STEPS = {
     ReversalState.REQUESTED: "Another user approves it, in the console.",
     ReversalState.APPROVED: "The gateway that serves this store sends it.",
 }
+
+# Why a person has to look at a reversal, and what to do about it.
 _UNASKED = "The gateway can't ask {provider} about {id}."
 _UNTOLD = "{provider} has not told for a day what became of {id}."
 _UNSENT = (
@@ -62,7 +65,8 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
     @json_option
     @wraps(command)
     def run(*, user: str | None, target: CommandTarget, as_json: bool, **arguments: Any) -> None:
-        change, console = command(**arguments), target.settings.console
+        change = command(**arguments)
+        console = target.settings.console
         by = machine_user().as_staff(user)
 
         async def make_change(store: Store) -> Reversal:
@@ -78,6 +82,7 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
 
         try:
             changed = target.with_store(make_change)
+        # The refusal is in the audit log already.
         except ReversalRefused as refused:
             raise NegativeAnswer(str(refused)) from None
 
@@ -126,13 +131,13 @@ def reverse(
         except AmountError as error:
             raise UsageProblem(f"--amount {error}.") from None
 
+        # A command that is repeated must not ask twice: it names the number that it wants.
         known = await staff.store.reversals(found.reference)
         if part is not None and number is None:
             _require_first(known)
 
-        if number is None:
-            own = len(known) + 1
-        else:
+        own = len(known) + 1
+        if number is not None:
             own = number
 
         return await staff.request(by, Role.ADMIN, found, part, reason, number=own)
@@ -180,6 +185,7 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
 
     clock = target.clock()
     found = target.with_store(find)
+    # A payment's reversals are read together, those that have ended among them.
     shown = [reversal for reversal in found if with_ended or not reversal.state.has_ended]
     if as_json:
         print_json([_to_json(reversal) for reversal in shown])
@@ -191,7 +197,8 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
 
 def _print_reversals(shown: Sequence[Reversal]) -> None:
     columns = ("id", "brand", "provider", "amount", "state", "askedAt", "askedBy", "approvedBy")
-    rows, entries = [], []
+    rows = []
+    entries = []
     for reversal in shown:
         people = (reversal.asked_by, reversal.approved_by)
         about = (reversal.id, reversal.brand, reversal.provider)
@@ -262,13 +269,18 @@ def resolve(id: str, succeeded: bool, evidence: str, provider_reference: str | N
 
 def _print_advice(shown: Sequence[Reversal], *, now: Instant) -> None:
     for reversal in shown:
-        if reversal.needs_person(now):
-            if reversal.state is ReversalState.APPROVED:
-                text = _UNSENT
-            else:
-                why = _UNASKED if reversal.wake_at is None else _UNTOLD
-                text = f"{why} {_FIND_OUT}"
-            print_status(text.format(id=reversal.id, provider=reversal.provider))
+        if not reversal.needs_person(now):
+            continue
+
+        # Not sent, not to be asked about, or asked about without an answer.
+        if reversal.state is ReversalState.APPROVED:
+            text = _UNSENT
+        elif reversal.wake_at is None:
+            text = f"{_UNASKED} {_FIND_OUT}"
+        else:
+            text = f"{_UNTOLD} {_FIND_OUT}"
+
+        print_status(text.format(id=reversal.id, provider=reversal.provider))
 
 
 def _to_row(reversal: Reversal) -> dict[str, object]:

@@ -43,6 +43,7 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
     if not directory.is_dir():
         raise NegativeAnswer(f"There is no sandbox in {directory}. Start one with `mmo sandbox`.")
 
+    # A sandbox that runs has its clock in memory, and has to be asked; else its file is moved.
     pages = running_address(directory, "pages")
     now = None
     if pages is not None:
@@ -70,6 +71,7 @@ def _advance_running(pages: str, by: str) -> str | None:
         )
         if answer.status == 200:
             return str(answer.json_object()["now"])
+    # The file of a sandbox that was killed names an address where nothing listens.
     except ConnectionRefusedError:
         return None
     except (OSError, ValueError, KeyError) as error:

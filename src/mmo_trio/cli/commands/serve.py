@@ -74,7 +74,10 @@ def listen_options(command: Command) -> Command:
 
     with_options: Command = run
     for name in ("console", "pages", "api"):
-        listener = "API" if name == "api" else name
+        listener = name
+        if name == "api":
+            listener = "API"
+
         text = f"The address of the {listener} listener; port 0: a free one."
         with_options = click.option(f"--{name}", metavar="HOST:PORT", help=text)(with_options)
 
@@ -109,6 +112,7 @@ def sandbox(
     settings = find_target(directory, config, listen).settings
     check_plaintext_http(settings)
     apply_log_settings(settings)
+    # Before anything opens the store.
     if reset:
         _reset_sandbox(directory, settings)
 
@@ -131,16 +135,17 @@ def _reset_sandbox(directory: Path, settings: Settings) -> None:
 
     Raises UsageProblem when the sandbox keeps its payments elsewhere, and StoreUnusable while it
     runs."""
-    from mmo_trio.service.wiring import (
-        OPERATOR_JOURNAL_FILE,
-    )  # Slow to import, and only serving needs it.
+    # Imported here, as it is slow to import and only serving needs it.
+    from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 
+    # A database that somebody has named may hold more than a sandbox.
     if settings.database.url != sandbox_presets(directory)["database.url"]:
         raise UsageProblem(
             "--reset empties only the store that a sandbox makes itself, not that of database.url."
         )
 
     database = directory / DATABASE_FILES[-1]
+    # The lock is in the database's file: while a sandbox runs, it is held.
     if database.exists():
         lock = ServingLock(database)
         try:
@@ -172,6 +177,7 @@ def serve(
     The store is SQLite, or PostgreSQL with any number of workers and nodes.
     """
 
+    # Read again by the supervisor when it is told to: a fault then keeps the settings of before.
     def read() -> Settings:
         settings = load_settings(file=config, environment=os.environ, options=listen)
         check_production(settings, workers=workers)
@@ -225,10 +231,15 @@ def check_config(config: Path | None, as_json: bool) -> None:
         print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})
         return
 
-    print_table(
-        ("setting", "value", ""),
-        ((row.key, row.value, "" if row.is_default else "set") for row in rows),
-    )
+    # A setting that somebody has chosen is marked, so that it is found among the defaults.
+    table = []
+    for row in rows:
+        mark = "set"
+        if row.is_default:
+            mark = ""
+        table.append((row.key, row.value, mark))
+
+    print_table(("setting", "value", ""), table)
 
 
 def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | None = None) -> None:
@@ -237,9 +248,11 @@ def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | No
     from mmo_trio.service.process import run_service
 
     def report_ready(ready: ServiceAddresses) -> None:
+        # Once ready, as what exists by then stays: see tune_interpreter.
         (on_ready or announce)(ready)
         tune_interpreter()
 
+    # Logs are written by a thread: a disk that is slow must not hold payments up.
     with logs_in_background():
         trio.run(partial(run_service, config, on_ready=report_ready), clock=BootClock())
 

@@ -18,7 +18,10 @@ from mmo_trio.cli.support.local_server import (
     serving_until_stopped,
 )
 
+# Operators that the simulators' registry has.
 OPERATORS = ("airtel", "mpesa", "mtn", "pawapay", "wave")
+
+# Stands for no padding in particular.
 ANY_PADDING = "any"
 
 
@@ -45,9 +48,11 @@ def simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str) -
     """
     if operator != "airtel" and pin_padding != ANY_PADDING:
         raise click.UsageError("--pin-padding is for airtel: no other operator has encrypted PINs.")
-    trio.run(
-        _simulate, operator, port, ca_file, None if pin_padding == ANY_PADDING else pin_padding
-    )
+
+    padding = None
+    if pin_padding != ANY_PADDING:
+        padding = pin_padding
+    trio.run(_simulate, operator, port, ca_file, padding)
 
 
 async def _simulate(
@@ -61,7 +66,10 @@ async def _simulate(
     try:
         send_callback = partial(call_back, open_stream=system_streams(ca_file))
     except OSError as error:
-        reason = "it holds no certificate in PEM" if isinstance(error, SSLError) else error.strerror
+        # OpenSSL has no sentence for a file of another kind.
+        reason = error.strerror
+        if isinstance(error, SSLError):
+            reason = "it holds no certificate in PEM"
         raise UsageProblem(f"--ca-file {ca_file}: {reason}.") from None
 
     listeners, bound_port = await open_local_listeners(port)
@@ -75,5 +83,6 @@ async def _simulate(
             )
         )
         origin = f"http://{HOST}:{bound_port}"
+        # To standard output, so that a script can wait for the address; the rest is for people.
         click.echo(f"READY {operator} {origin}")
         click.echo(f"# For the gateway's mmo.toml:\n{account_settings(operator, origin)}", err=True)

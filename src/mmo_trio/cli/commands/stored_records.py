@@ -57,6 +57,7 @@ PAGE_SIZE = 1_000
 # How long after its creation a payment may have ended: longer than the time limit of a pending one.
 LATEST_END = Span(7 * DAY)
 
+# A day has no time, as its time zone is an option of its own.
 _day_type = click.DateTime(["%Y-%m-%d"])
 
 # Writes a transaction object of a brand.
@@ -109,6 +110,7 @@ def export(
     money moved. In CSV, null is an empty cell, and numbers are exactly as in JSON. Text that a
     spreadsheet program could run as a formula has an apostrophe before it, unless --exact is given.
     The audit log says who has exported what."""
+    # What the book of a month does not take: it has everything that moved.
     selected = {
         "--from": begin,
         "--to": end,
@@ -118,11 +120,10 @@ def export(
     }
     if for_accounting:
         given = [name for name, value in selected.items() if value is not None]
-        if given or form == "ndjson":
-            if given:
-                wrong = given[0]
-            else:
-                wrong = "--format ndjson"
+        wrong = next(iter(given), None)
+        if wrong is None and form == "ndjson":
+            wrong = "--format ndjson"
+        if wrong is not None:
             raise UsageProblem(
                 f"--for-accounting takes no {wrong}: it books all of --month, as CSV."
             )
@@ -138,18 +139,25 @@ def export(
     if form is None:
         raise UsageProblem("--format is missing: choose csv or ndjson, or --for-accounting.")
 
+    only_type = None
+    if type_ is not None:
+        only_type = Type(type_)
+
+    only_status = None
+    if status is not None:
+        only_status = Status(status)
+
     query = ListRecords(
         brand="",
         begin=to_instant(begin, clock.FIRST_INSTANT),
         end=to_instant(end, clock.LAST_INSTANT),
-        type=None if type_ is None else Type(type_),
+        type=only_type,
         method=method,
-        status=None if status is None else Status(status),
+        status=only_status,
         page_size=PAGE_SIZE,
     )
-    if form != "csv":
-        writer = _ndjson_writer
-    else:
+    writer = _ndjson_writer
+    if form == "csv":
         writer = partial(_csv_writer, is_exact=exact)
 
     chosen = {"--brand": brand, **selected}
@@ -158,6 +166,7 @@ def export(
     }
 
     async def export_to(write: WriteRecord, store: Store) -> int:
+        # The brand first: an event about nothing would stay in the log.
         await brand_ids(store, brand)
         await target.record(store, "records_exported", "records", selection=selection)
         count = 0
@@ -173,6 +182,7 @@ def export(
 
     with open_output(output) as to:
         count = target.with_store(partial(export_to, writer(to)))
+        # A full disk shows here, and before the count says that all was written.
         to.flush()
 
     print_status(f"{count} transactions.")
@@ -188,6 +198,7 @@ def _export_book(
     is_exact: bool,
 ) -> None:
     book = MonthBook(read_month(month_name, zone_name))
+    # Whether a spreadsheet can be written is better known before everything is read.
     load_sheet_writer(output)
 
     async def fill(store: Store) -> None:
@@ -210,6 +221,7 @@ def _export_book(
 
 def _ndjson_writer(to: TextIO) -> WriteRecord:
     def write(brand: str, record: bytes) -> None:
+        # The brand becomes the first member; the rest is the object byte for byte (T4).
         first = json.dumps(brand, ensure_ascii=False)
         to.write(f'{{"brand":{first},{record.decode()[1:]}\n')
 
@@ -219,7 +231,10 @@ def _ndjson_writer(to: TextIO) -> WriteRecord:
 def _csv_writer(to: TextIO, *, is_exact: bool) -> WriteRecord:
     rows = csv.writer(to)
     rows.writerow(COLUMNS)
-    guard = str if is_exact else guard_cell
+    guard: Callable[[str], str] = guard_cell
+    if is_exact:
+        guard = str
+
     return lambda brand, record: rows.writerow(
         [guard(row_cell) for row_cell in row_cells(brand, record)]
     )
@@ -263,7 +278,10 @@ def _flatten(path: str, members: Mapping[str, Any]) -> Iterator[tuple[str, str]]
         if isinstance(value, dict) and here in _NESTED_MEMBERS:
             yield from _flatten(f"{here}.", value)
         elif value is not None:
-            yield here, value if isinstance(value, str) else json_text(value)
+            text = value
+            if not isinstance(value, str):
+                text = json_text(value)
+            yield here, text
 
 
 @click.command()
@@ -299,6 +317,7 @@ def digest(
         }
         async for name, text in read_records(store, brand, period, None):
             payment = read_record(text, period)
+            # Others lie near the day's borders; a payment that was listed twice counts once.
             if payment.is_expected:
                 found.setdefault(name, {})[payment.gateway_reference] = payment
         return {name: digest_day(payments.values()) for name, payments in found.items()}
@@ -325,15 +344,18 @@ async def read_pages(
     each with the gateway's own remark whether it is simulated as its last member. Raises
     NegativeAnswer."""
     for name in await brand_ids(store, brand):
-        has_next, rest = True, evolve(query, brand=name)
+        rest = evolve(query, brand=name)
+        has_next = True
         while has_next:
             found = await store.list_records(rest)
             yield name, tuple(starmap(_with_mark, found.marked_objects))
-            has_next, rest = found.has_next, evolve(rest, after=found.last)
+            has_next = found.has_next
+            rest = evolve(rest, after=found.last)
 
 
 def _with_mark(transaction_json: bytes, is_simulated: bool) -> bytes:
-    return b'%b,"simulated":%b}' % (transaction_json[:-1], b"true" if is_simulated else b"false")
+    mark = b"true" if is_simulated else b"false"
+    return b'%b,"simulated":%b}' % (transaction_json[:-1], mark)
 
 
 async def brand_ids(store: Store, brand: str | None) -> list[str]:
@@ -349,6 +371,7 @@ async def read_records(
     store: Store, brand: str | None, period: Period, method: str | None
 ) -> AsyncIterator[tuple[str, bytes]]:
     """Return the brands and transaction objects of payments that may have ended in the period."""
+    # A payment of the period may have been created days before it ended.
     begin = Instant(max(clock.FIRST_INSTANT, earlier(period.begin, LATEST_END)))
     query = ListRecords("", begin, period.end, method=method, page_size=PAGE_SIZE)
     async for name, page in read_pages(store, brand, query):
@@ -368,5 +391,6 @@ async def read_reversals(
             if brand in (None, order.brand) and method in (None, order.method):
                 yield row, payments[row.payment]
 
+        # A page ends between payments, in the order of their newest reversals.
         last = [row.asked_at for row in page if row.payment == page[-1].payment]
         before = Position(max(last), page[-1].payment)

@@ -44,6 +44,7 @@ STEP_TIMEOUT_S = 60.0
 # Limit on a move of the clock, after which everything on the way is decided.
 CLOCK_TIMEOUT_S = 300.0
 
+# Seconds between two questions about one callback.
 POLL_INTERVAL_S = 0.1
 
 # Requests to the receiver that wait to be shown.
@@ -104,6 +105,7 @@ class PlayedScenario:
     """Whether the merchant's receiver answers 503."""
 
 
+# How most scenarios end: the merchant learns the result by both ways.
 _END = (PlayedStep.AWAIT_CALLBACK, PlayedStep.LOOK_UP)
 
 
@@ -120,6 +122,7 @@ PLAYED_SCENARIOS: Mapping[str, PlayedScenario] = MappingProxyType(
         scenario.name: scenario
         for scenario in (
             PlayedScenario("success", "A pay-in succeeds.", (RequestPayment(), *_END)),
+            # Every failure that the sandbox's operator plays in one step.
             *(
                 _failure(scenario.name, scenario.steps[0].failure)
                 for scenario in SCENARIOS
@@ -223,10 +226,12 @@ def trigger(name: str | None, list_only: bool, data: Path | None, as_json: bool)
         raise UsageProblem(f"There is no scenario {name}. `mmo trigger --list` lists them.")
 
     directory = (data or default_data_directory()).absolute()
-    api, pages = running_address(directory, "api"), running_address(directory, "pages")
+    api = running_address(directory, "api")
+    pages = running_address(directory, "pages")
     if api is None or pages is None:
         raise NegativeAnswer(f"No sandbox is running in {directory}. Start one with `mmo sandbox`.")
 
+    # The demo brand's key, or the oldest one of another brand.
     brand, key = load_sandbox_keys(directory)[0]
     shown = _Report(as_json=as_json)
     shown.title(scenario)
@@ -263,11 +268,18 @@ class _Report:
 
 
 async def _play(scenario: PlayedScenario, play: _Play, directory: Path) -> None:
+    # 1. The merchant's receiver: where the brand wants pushes, or anywhere.
     tls = ensure_authority(directory).issue("localhost", HOST)
     listeners = await _open_push_listeners(scenario, play.brand)
     play.receives_pushes = bool(listeners)
     listeners = listeners or await trio.open_tcp_listeners(0, host=HOST)
     play.receiver = f"https://{HOST}:{listeners[0].socket.getsockname()[1]}"
+
+    forward = None
+    if scenario.is_receiver_down:
+        forward = _refuse
+
+    # 2. Step by step, while the receiver takes what comes.
     async with trio.open_nursery() as nursery:
         await nursery.start(
             partial(
@@ -276,19 +288,22 @@ async def _play(scenario: PlayedScenario, play: _Play, directory: Path) -> None:
                 tls=lambda: tls,
                 expected_keys=[play.key],
                 on_request=play.take,
-                forward=_refuse if scenario.is_receiver_down else None,
+                forward=forward,
             )
         )
         for part in scenario.parts:
-            with trio.move_on_after(
-                CLOCK_TIMEOUT_S if isinstance(part, AdvanceClock) else STEP_TIMEOUT_S
-            ) as limit:
+            timeout_s = STEP_TIMEOUT_S
+            if isinstance(part, AdvanceClock):
+                timeout_s = CLOCK_TIMEOUT_S
+
+            with trio.move_on_after(timeout_s) as limit:
                 await play.run(part)
             if limit.cancelled_caught:
-                raise NegativeAnswer(f"The step did not end within {STEP_TIMEOUT_S:g} s: {part}.")
+                raise NegativeAnswer(f"The step did not end within {timeout_s:g} s: {part}.")
 
         nursery.cancel_scope.cancel()
 
+    # 3. It must have ended as the scenario says.
     found = (play.found.get("status"), play.found.get("errorCode"))
     if found != (scenario.status, scenario.error_code):
         raise NegativeAnswer(
@@ -334,7 +349,9 @@ class _Play:
     found: Mapping[str, Any] = field(factory=dict)
     """The transaction as it was last looked up."""
     _reference: str = ""
+    """The gatewayReference of the payment, once there is one."""
     _request: tuple[str, dict[str, Any], dict[str, str]] | None = None
+    """The path, body and headers of the request, which may be sent again."""
     _arrivals: tuple[
         trio.MemorySendChannel[ReceivedRequest], trio.MemoryReceiveChannel[ReceivedRequest]
     ] = Factory(lambda: trio.open_memory_channel[ReceivedRequest](RECEIVED_MAX))
@@ -352,6 +369,7 @@ class _Play:
                 await self._control("clock", {"advance": by})
                 self.shown.step(f"The sandbox's clock moves forward by {by}.")
             case PlayedStep.REQUEST_AGAIN:
+                # The answer is shown; the payment itself is still the first one.
                 answer = await self._send_request()
                 if answer.status != 422:
                     raise NegativeAnswer(f"The gateway answered {answer.status}, not 422.")
@@ -360,12 +378,10 @@ class _Play:
                 self.shown.step("The payer presses the button of the payment page.")
             case PlayedStep.MAKE_DEPOSIT:
                 await self._make_deposit()
-            case PlayedStep.AWAIT_QR_CODE | PlayedStep.AWAIT_CALLBACK:
-                if part is PlayedStep.AWAIT_QR_CODE:
-                    kind = ReceivedKind.QR_CODE
-                else:
-                    kind = ReceivedKind.CALLBACK
-                await self._await(kind)
+            case PlayedStep.AWAIT_QR_CODE:
+                await self._await(ReceivedKind.QR_CODE)
+            case PlayedStep.AWAIT_CALLBACK:
+                await self._await(ReceivedKind.CALLBACK)
             case PlayedStep.SHOW_DELIVERY:
                 await self._show_delivery()
             case PlayedStep.LOOK_UP:
@@ -382,19 +398,23 @@ class _Play:
             "resultUrl": f"{self.receiver}/results",
             "merchantReference": f"trigger-{self.scenario.name}-{secrets.token_hex(4)}",
         }
+
+        # A tax payout has no party (C5).
         if part.operation is Operation.DIRECT_TAXPAYOUT:
             body["reconciliationReference"] = "assessment-7"
         else:
-            party = "payee" if part.operation is Operation.DIRECT_PAYOUT else "payer"
+            party = "payer"
+            if part.operation is Operation.DIRECT_PAYOUT:
+                party = "payee"
             body[party] = {"id": "customer-7", "msisdn": f"254700000{digits}"}
 
         if part.operation is Operation.QR_PAYIN:
             body["displayQrUrl"] = f"{self.receiver}/qr"
 
+        # A payer's number says what the sandbox does; without a payer the header says it.
+        headers = {}
         if "payer" not in body:
-            headers = {"X-Sandbox-Scenario": part.sandbox_scenario}
-        else:
-            headers = {}
+            headers["X-Sandbox-Scenario"] = part.sandbox_scenario
 
         self._request = f"{API_PATH}/{part.operation.value}/{method.key}", body, headers
         answer = await self._send_request()
@@ -447,10 +467,14 @@ class _Play:
 
             early.append(received)
 
-        for result in early:  # A result may come before the QR code.
+        # A result may come before the QR code: the step that awaits it finds it again.
+        for result in early:
             self.take(result)
 
-        what = "result" if kind is ReceivedKind.CALLBACK else "QR code"
+        what = "result"
+        if kind is ReceivedKind.QR_CODE:
+            what = "QR code"
+
         status = received.answer.status
         text = (
             f"The gateway sends the {what}: POST {received.path}, its X-API-KEY is right "
@@ -459,6 +483,7 @@ class _Play:
         self.shown.step(text, received.body.decode(), path=received.path, status=status)
 
     async def _show_delivery(self) -> None:
+        # It is recorded a moment after the receiver has answered.
         while True:
             answer = await self._call(f"{self.pages}/sandbox/callbacks")
             for load in json.loads(answer.body):

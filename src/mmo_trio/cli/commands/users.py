@@ -17,6 +17,7 @@ from mmo_trio.console.passwords import UnusablePassword, hash_password
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role, SecondFactor
 from mmo_trio.storage.sql.store import Store
 
+# Names stand in tables and in the audit log.
 NAME_CHARACTERS_MAX = 64
 
 password_option = click.option(
@@ -42,6 +43,7 @@ def users() -> None:
 @target_options
 def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> None:
     """Add a user; the command asks for the password."""
+
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or name != name.strip():
         raise UsageProblem(f"A name has 1 to {NAME_CHARACTERS_MAX} printable characters.")
 
@@ -49,8 +51,9 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
     user = ConsoleUser(name, Role(role), _read_password_hash(from_stdin=password_stdin), now)
 
     async def add_user(store: Store) -> bool:
+        # Before the audit log says that somebody was added.
         if any(user.name == name for user in await store.admin.users()):
-            return False  # Before the audit log says that somebody was added.
+            return False
         await target.record(store, "user_added", f"user:{name}", role=role)
         return await store.admin.add_user(user)
 
@@ -114,6 +117,7 @@ def enable(name: str, target: CommandTarget) -> None:
 @target_options
 def password(name: str, password_stdin: bool, target: CommandTarget) -> None:
     """Change a user's password; the user's sessions end at once."""
+    # Before the password is asked for: a name that is wrong shows at once.
     target.with_store(lambda store: _find_user(store, name))
     hashed = _read_password_hash(from_stdin=password_stdin)
     _change_user(target, name, "password_changed", lambda user: evolve(user, password_hash=hashed))
@@ -153,6 +157,7 @@ def _change_user(
 ) -> None:
     async def change_user(store: Store) -> None:
         user = await _find_user(store, name)
+        # Recorded first: no user is changed without an event that says so.
         await target.record(store, action, f"user:{name}")
         await store.admin.replace_user(change(user))
 
@@ -169,6 +174,7 @@ async def _find_user(store: Store, name: str) -> ConsoleUser:
 def _read_password_hash(*, from_stdin: bool) -> str:
     """Return the hash of the typed password, or of a line of standard input, by the hasher of the
     context, if any."""
+    # A line feed belongs to the line, and not to the password.
     if from_stdin:
         typed = sys.stdin.readline().rstrip("\r\n")
     else:
