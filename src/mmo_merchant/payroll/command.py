@@ -221,8 +221,8 @@ def pay_outs(
     earlier = _tell_earlier(path, gateway, lines)
     _check_access(gateway, key, is_dry=dry_run, needs_name=roll.needs_name)
 
-    # Nobody is paid twice: not by what journals say, which is asked first as it costs nothing, and
-    # not by what the gateway's records say.
+    # Nothing is paid again that a journal has paid, which costs no request to find out, or that the
+    # gateway's records have.
     if earlier is not None:
         _refuse_repeats(lines, earlier, layout)
 

@@ -192,7 +192,7 @@ def find_repeats(
             )
             doubtful.add(what, line)
 
-        # 3. Nothing is known of it, but a pay-roll of this name: the keys may have changed.
+        # 3. Nothing of it is known, but a pay-roll of this name is: the keys may have changed.
         elif not known and not before and same_name:
             what = f"new, and the same --name is in {same_name[0]}: it may be the same pay-roll"
             doubtful.add(what, line)

@@ -194,8 +194,7 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
             found.faults.append(row)
             continue
 
-        # A sum below the lines is no pay-out: without this the largest amount would go to nobody's
-        # number.
+        # A sum below the lines is no pay-out: it is compared with them, and left out.
         if table.is_total(row, _KEYS):
             found.totals.append(row.line)
             found.faults += _total_faults(table, row, layout, above)

@@ -149,7 +149,7 @@ def names_agree(one: str, other: str) -> bool:
     accents, and with letters that an operator has masked. One of them may have more parts than the
     other, of which two at least are then the same."""
     shorter, longer = sorted((_words(one), _words(other)), key=len)
-    # A first name alone is half a country's.
+    # One name alone agrees with those of too many people.
     if len(shorter) < len(longer) and len(shorter) < 2:
         return False
 

@@ -312,7 +312,7 @@ class PaymentRun:
 
     def _record(self, line: PayLine, state: LineState, *, is_earlier: bool = False) -> None:
         before = self.journal.state(line)
-        # Whether it was there before is known when the gateway first has it.
+        # Only the first state of a line tells whether its payment was there before.
         if before is not None:
             is_earlier = before.is_earlier
         state = evolve(state, is_earlier=is_earlier)

@@ -104,11 +104,10 @@ class Table:
             if self.source.is_sheet:
                 cells = _without_blank_end(cells)
 
-            # A cell that has the delimiter, or lacks, moves all others: an amount would be a
-            # number.
+            # One cell too many, or too few, moves all others: an amount would be another column's.
             if len(cells) > width or (len(cells) < width and not self.source.is_sheet):
                 yield Fault(line, "", f"has {len(cells)} cells, and {width} headings", _WIDTH)
-            # By the first cell alone at first, as most rows differ there: tables were joined.
+            # Tables that were joined; most rows differ in the first cell already.
             elif _fold(cells[0]) == self.headings[0] and self._is_headings(cells):
                 yield Fault(line, "", "repeats the headings", "Remove the line.")
             else:
@@ -150,7 +149,7 @@ class Table:
         payment or a person is known."""
         cells = [cell for field in keys if (cell := self.cell(row, field)) is not None]
         texts = [cell.strip() for cell in cells if isinstance(cell, str)]
-        # Numbers and dates in a field of keys: then the row is about something.
+        # A number or a date in the field of a key: the row is about a payment.
         if len(texts) < len(cells):
             return False
         others = (cell.strip() for cell in row.cells if isinstance(cell, str))
@@ -212,7 +211,7 @@ def _find_sources(path: Path, form: TableForm) -> list[Source] | Fault:
     if isinstance(encoding, Fault):
         return encoding
 
-    # 1. Any delimiter may be its own, unless the option names it or Excel's first line does.
+    # Any delimiter may be its own, unless the option names it or Excel's first line does.
     delimiters = tuple(DELIMITER_NAMES.values())
     if form.delimiter is not None:
         delimiters = (form.delimiter,)

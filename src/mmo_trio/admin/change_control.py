@@ -85,7 +85,7 @@ class BackTestPair:
     """Whether all payments of the span were read; False beyond BACK_TEST_PAYMENTS_MAX."""
 
 
-# A user edits what a page has shown: by this text the store sees that it is still in force.
+# A user edits the version that a page has shown: by this text it is seen to be still in force.
 def brand_version(brand: Brand) -> str:
     """Return a short text that differs for each version of a brand."""
     return sha256(serialize_brand(brand).encode()).hexdigest()[:16]

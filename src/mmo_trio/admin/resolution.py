@@ -208,7 +208,7 @@ async def check_evidence(
     """Raise ResolutionRefused if something is known against this end, or another payment has
     succeeded with the receipt of a success: not every operator's results claim their receipts."""
     against = await find_evidence_against(store, transaction, succeeded=error_code is None)
-    # An operator that has the receipt for another payment would have paid twice by one receipt.
+    # One receipt is of one payment: where another one has it, that one has the money.
     if against is None and error_code is None and receipt is not None:
         against = await _find_payment_with(store, receipt, transaction)
 
@@ -376,7 +376,7 @@ class Resolutions:
             if is_gone and not proposal.proposed_by.startswith(_COMMAND_PREFIX):
                 after = ResolutionRefusal.PROPOSER_DISABLED
 
-        # 2. Refusals. One of a colleague or an approver is recorded: somebody tried.
+        # 2. Refusals. What is not a user's to do is not recorded; what others tried is.
         if proposal is None or after is ResolutionRefusal.NOT_PERMITTED:
             assert isinstance(after, ResolutionRefusal)
             raise ResolutionRefused(after)

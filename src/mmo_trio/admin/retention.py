@@ -31,7 +31,7 @@ STEP_S = 0.05
 # Payments or other rows that the first step looks at.
 STEP_ROWS = 50
 
-# The most rows of a step, so that one slow row among many does not hold payments up for long.
+# The most rows of a step, so that payments wait little even where a store turns slow within one.
 STEP_ROWS_MAX = 1_000
 
 # Rows of a step at least, however long they take: a database works for some milliseconds at them.

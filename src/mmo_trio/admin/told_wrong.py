@@ -162,7 +162,7 @@ def find_told_wrong(
     if not contrary:
         return None
 
-    # The first that was delivered: from then on the merchant believed it.
+    # From the first delivery on the merchant has believed it.
     delivered = [
         callback.at
         for callback in callbacks
@@ -408,8 +408,8 @@ def _advice_on_returns(wrong: ToldWrong, *, is_payin: bool) -> str:
 
 
 def _is_confirmed(entry: SuspenseEntry) -> bool:
-    # Only a notification that the provider was asked about says `false`; other reports have no
-    # word.
+    # Claims and unsigned notifications say whether the provider has confirmed them; other reports
+    # are its own word.
     return json.loads(entry.content).get("confirmed") is not False
 
 

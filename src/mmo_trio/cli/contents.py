@@ -65,7 +65,7 @@ COMMANDS = {
     "Look after payments": (
         ("explain", "payments", "Explain the outcome of a payment.", "server"),
         ("tx", "payments", "Show transactions, resolve one by hand, and ask money back.", "server"),
-        ("suspense", "payments", "Show and close entries of the suspense book.", "server"),
+        ("suspense", "suspense", "Show and close entries of the suspense book.", "server"),
         (
             "records",
             "records",

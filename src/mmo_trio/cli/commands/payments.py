@@ -1,11 +1,10 @@
-"""`mmo tx`, `mmo explain` and `mmo suspense` look after payments: they show and explain what the
-store has about them, resolve one by hand, and close reports of providers that could not be applied
-(S5)."""
+"""`mmo tx` and `mmo explain` look after payments: they show and explain what the store has about
+them, and resolve one by hand."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import click
@@ -43,7 +42,6 @@ from mmo_trio.cli.support.output import (
     format_millisecond,
     format_second,
     marked,
-    print_json,
     print_json_text,
     print_line,
     print_list,
@@ -57,13 +55,12 @@ from mmo_trio.cli.support.target import CommandTarget, machine_user, target_opti
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.console.views import list_payment_fields
 from mmo_trio.engine.engine import continue_clock, submit_once
-from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
 # Transactions whose outcome is unknown that are read from the store at once.
-# As many as the store reads at a time; there are few unless an operator is down.
+# There are few unless an operator is down.
 STUCK_PAGE_SIZE = 500
 
 # Transactions that a search by the beginning of a reference reads.
@@ -75,12 +72,6 @@ DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
 # The narrowest terminal on which a payment's timeline is a table; on others each step is a
 # paragraph.
 TIMELINE_TABLE_WIDTH_MIN = 100
-
-# Payments of suspense entries that are read from the store at once.
-PAYMENTS_READ_AT_ONCE = 200
-
-# The largest number that a store can be asked for.
-ENTRY_ID_MAX = 2**63 - 1
 
 
 @click.group()
@@ -158,7 +149,7 @@ def list_transactions(
     as_json: bool,
 ) -> None:
     """List transactions, the newest first."""
-    # Each of them searches in its own way, and none by another one's.
+    # Each is a search of its own, and none looks at what another one finds.
     if stuck + told_wrong + (beginning is not None) > 1:
         raise UsageProblem("Say only one of --stuck, --told-wrong and --reference.")
     if told_wrong and status is not None:
@@ -545,161 +536,3 @@ def _to_json(history: PaymentHistory, wrong: ToldWrong | None) -> str:
     # The transaction's members first, as `mmo tx show` has them, and these behind.
     further = json.dumps(members, ensure_ascii=False)[1:]
     return f"{admin_transaction_json(history.transaction)[:-1]},{further}"
-
-
-@click.group()
-def suspense() -> None:
-    """Show and close entries of the suspense book."""
-
-
-@suspense.command("list")
-@click.option("--brand", help="Only this brand's.")
-@click.option("--all", "with_closed", is_flag=True, help="Closed entries, too.")
-@target_options
-@json_option
-def list_entries(
-    brand: str | None, with_closed: bool, target: CommandTarget, as_json: bool
-) -> None:
-    """List the entries, in the order of their first report."""
-
-    async def find(store: Store) -> tuple[Sequence[SuspenseEntry], Mapping[str, Transaction]]:
-        entries = await store.admin.suspense(brand=brand, with_closed=with_closed)
-        named = [entry.gateway_reference for entry in entries if entry.gateway_reference]
-        payments: dict[str, Transaction] = {}
-        # A book of a year may name more payments than one statement takes.
-        for begin in range(0, len(named), PAYMENTS_READ_AT_ONCE):
-            payments |= await store.transactions(named[begin : begin + PAYMENTS_READ_AT_ONCE])
-        return entries, payments
-
-    entries, payments = target.with_store(find)
-    if as_json:
-        print_json([_entry_with_payment(entry, payments) for entry in entries])
-    else:
-        _print_entries(entries, payments)
-
-
-def _entry_with_payment(
-    entry: SuspenseEntry, payments: Mapping[str, Transaction]
-) -> dict[str, object]:
-    """Return an entry as a JSON object, with the merchant's reference and the amount of its
-    payment."""
-    payment = payments.get(entry.gateway_reference or "")
-    return {
-        **suspense_entry_to_json(entry),
-        "merchantReference": payment and payment.order.merchant_reference,
-        "requested": payment and str(payment.order.requested),
-    }
-
-
-def _print_entries(entries: Sequence[SuspenseEntry], payments: Mapping[str, Transaction]) -> None:
-    """Print entries, each with the amount that was reported, or else that of its payment."""
-    columns = (
-        "id",
-        "first reported",
-        "times",
-        "reason",
-        "amount",
-        "merchantReference",
-        "provider",
-        "brand",
-        "gatewayReference",
-        "closed",
-    )
-    rows = []
-    listed = []
-    for entry in entries:
-        payment = payments.get(entry.gateway_reference or "")
-        reference = payment and payment.order.merchant_reference
-
-        # What was reported, in whose words it came; else what the payment is about.
-        amount: object = payment and payment.order.requested
-        if reported := json.loads(entry.content).get("amount"):
-            amount = format_amounts_in(reported)
-
-        times = None
-        if entry.times > 1:
-            times = f"{entry.times} times"
-
-        closed = None
-        if entry.closed_at is not None:
-            closed = format_second(entry.closed_at)
-
-        about = (entry.provider, entry.brand, entry.gateway_reference)
-        rows.append(
-            (
-                entry.id,
-                format_second(entry.first_at),
-                entry.times,
-                entry.reason,
-                amount,
-                reference,
-                *about,
-                closed,
-            )
-        )
-        first = (f"{entry.id}", entry.reason, amount, reference)
-        second = (*about[::-1], times, closed and f"closed {closed}")
-        listed.append(ListEntry(entry.first_at, first, second))
-
-    print_list(columns, rows, listed)
-
-
-@suspense.command("show")
-@click.argument("id", type=int)
-@target_options
-@json_option
-def show_entry(id: int, target: CommandTarget, as_json: bool) -> None:
-    """Show one entry with its content."""
-
-    async def find(store: Store) -> dict[str, object]:
-        entry = await _find_entry(store, id)
-        named = []
-        if entry.gateway_reference:
-            named = [entry.gateway_reference]
-        return _entry_with_payment(entry, await store.transactions(named))
-
-    members = target.with_store(find)
-    if as_json:
-        print_json(members)
-    else:
-        print_table(("member", "value"), members.items())
-
-
-async def _find_entry(store: Store, id: int) -> SuspenseEntry:
-    # Entries below a number, the newest first: the first one is it, or there is none.
-    before = min(id + 1, ENTRY_ID_MAX)
-    for entry in await store.admin.suspense_entries(with_closed=True, before=before, limit=1):
-        if entry.id == id:
-            return entry
-    raise NegativeAnswer(
-        f"There is no entry {id}. `mmo suspense list --all` shows those there are."
-    )
-
-
-@suspense.command()
-@click.argument("id", type=int)
-@click.option("--note", required=True, help="Why it is closed, and what was done.")
-@click.option(
-    "--user",
-    help="The person who asked you to close it, if it was not you; recorded next to your name.",
-)
-@target_options
-def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
-    """Close an entry; it stays in the book."""
-    if not note.strip():
-        raise UsageProblem("--note is empty: say why it is closed.")
-
-    async def close_it(store: Store) -> bool:
-        subject = f"suspense:{id}"
-        await target.record(store, "suspense_closed", subject, user, note=note)
-        by = machine_user().acting_for(user)
-        return await store.admin.close_suspense(
-            id, by=by, note=note, now=target.clock().wall_time()
-        )
-
-    if not target.with_store(close_it):
-        raise NegativeAnswer(
-            f"There is no open entry {id}. `mmo suspense list` shows those there are."
-        )
-
-    print_status(f"Entry {id} is closed.")

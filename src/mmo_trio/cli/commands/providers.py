@@ -46,7 +46,7 @@ from mmo_trio.workers.providers.account_notes import (
 )
 from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
-# Limit on the whole registration, which is up to three requests to the operator.
+# Limit on the whole registration, which is some requests to the operator.
 REGISTER_TIMEOUT_S = 60.0
 REGISTER_TIMEOUT_S = 60.0
 
@@ -136,7 +136,7 @@ def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> 
 
     async def close(store: Store) -> bool:
         subject = f"provider:{name}"
-        # Of two who close it at once one has closed it; either is in the audit log.
+        # Of two who close it at once one has closed it, and both are in the audit log.
         await target.record(store, "provider_closed", subject, user, reason=reason)
         return await store.admin.close_provider(closed)
 

@@ -143,7 +143,7 @@ def restored(
 
         await _report(store)
 
-    # The store is compared here, and by its damaged mark, too: nothing warns of it again.
+    # `run` compares the store itself and acts on what it finds: a warning would only repeat it.
     target.with_store(run, compares=False)
     if retired or finished:
         report_in_force(target)

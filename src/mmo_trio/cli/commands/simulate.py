@@ -66,7 +66,7 @@ async def _simulate(
     try:
         send_callback = partial(call_back, open_stream=system_streams(ca_file))
     except OSError as error:
-        # OpenSSL has no sentence for a file of another kind.
+        # OpenSSL's own text helps nobody who has given a file of another kind.
         reason = error.strerror
         if isinstance(error, SSLError):
             reason = "it holds no certificate in PEM"

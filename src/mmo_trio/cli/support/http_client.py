@@ -90,5 +90,9 @@ def least_amount(method: Method) -> dict[str, Any]:
 
     # `100` for a currency without decimals, as a person would write it.
     text = limits.minimum.text
-    value: float = int(text) if text.isdecimal() else float(text)
+    if text.isdecimal():
+        value: float = int(text)
+    else:
+        value = float(text)
+
     return {"value": value, "currency": currency}
