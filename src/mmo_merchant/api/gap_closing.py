@@ -340,6 +340,8 @@ def _gateway_time(answer: Answer) -> datetime | None:
         return None
 
     day, month, year, hour, minute, second = (group.decode() for group in match.groups())
+
+    # The expression takes any three letters, and any digits for a day or an hour.
     if month not in _MONTHS:
         return None
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias, TypeVar
-from urllib.parse import quote
 
 from attrs import field, frozen
 
@@ -56,6 +55,11 @@ INSTANCE_PREFIX: Final = "urn:x-request-id:"
 
 # A longer Retry-After (eleven days and more), or one that is a date, is ignored.
 RETRY_AFTER_DIGITS_MAX: Final = 6
+
+# What stands for itself in every place of a URL (RFC 3986 section 2.3).
+_UNRESERVED: Final = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+)
 
 # A host in brackets is an address of IPv6 (RFC 3986 section 3.2.2). User, path and query have no
 # place: the key would go where nobody meant it to.
@@ -248,7 +252,14 @@ def payee_request(access: ApiAccess, method: str, msisdn: str, name: str = "") -
 def encode_segment(text: str) -> bytes:
     """Return the text as one segment of a path or one value of a query, percent-encoded (RFC 3986;
     L3)."""
-    return quote(text, safe="").encode("ascii")
+    encoded = bytearray()
+    for byte in text.encode():
+        if byte in _UNRESERVED:
+            encoded.append(byte)
+        else:
+            encoded += b"%%%02X" % byte
+
+    return bytes(encoded)
 
 
 def _timestamp(moment: datetime) -> str:
@@ -288,6 +299,7 @@ def read_page(answer: Answer) -> TransactionPage:
     body = _successful_body(answer)
     try:
         members = read_object(body)
+        # Without `pages` nobody would know that more follows, and payments would be missing.
         pages = checked_object(members.get("pages"), "pages")
         records = members.get("data")
         if not isinstance(records, list):

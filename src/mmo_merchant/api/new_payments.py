@@ -116,6 +116,7 @@ def creation_body(payment: NewPayment) -> bytes:
 def _members(payment: NewPayment) -> Iterator[tuple[str, str]]:
     """Yield each member with its JSON text."""
     yield "amount", money_object(payment.amount)
+    # One party, or none: a tax payout goes to the authority of method and country (C5).
     match payment:
         case DirectPayIn() | WebPayIn() | QrPayIn():
             yield "payer", _party_object(payment.payer)

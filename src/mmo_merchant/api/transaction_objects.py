@@ -97,6 +97,7 @@ def parse_transaction(body: bytes) -> TransactionObject:
 def transaction_from(members: JsonObject) -> TransactionObject:
     """Return the transaction with these members; members that are unknown are ignored. Raises
     UnreadableBody."""
+    # Null until the payment was sent to a provider (T3).
     provider_data = members.get("providerData")
     if provider_data is None:
         details = None

@@ -207,6 +207,7 @@ async def _observe(
 async def get(endpoint: PlayedEndpoint) -> tuple[int, bytes]:
     """Return the status and the body that its URL answers to a GET without a key. Raises
     EndpointUnavailable."""
+    # None while there is no connection that would have to be closed.
     stream = None
     try:
         with anyio.fail_after(endpoint.deadline_s):

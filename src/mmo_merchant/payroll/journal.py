@@ -111,6 +111,7 @@ def phase_of(found: TransactionObject) -> Phase:
 
 def known_state(found: TransactionObject) -> LineState:
     """Return the state of a line whose payment the gateway has."""
+    # Empty texts stand for what is not known: they are left out of the journal.
     final_amount = ""
     if found.final_amount is not None:
         final_amount = found.final_amount.text

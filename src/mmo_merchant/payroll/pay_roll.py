@@ -24,7 +24,6 @@ from mmo_merchant.tables.numbers import NumberFormat
 from mmo_merchant.tables.table_file import Columns, Row, Table, TableForm, read_text
 from mmo_sansio.api.incoming.creation_body import FieldErrors, Members, parse_draft
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.messages.inputs import Draft
 from mmo_sansio.values.dialling_codes import is_msisdn_of
 from mmo_sansio.values.model import Brand, Operation
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, decimals_of, to_money
@@ -250,6 +249,7 @@ def _total_faults(
         told = None
         if cell != "":
             told = (layout.numbers or NumberFormat()).read(cell, currency)
+    # What is no number is no total that could be compared: it is left out like the others.
     except CellFault:
         return
 
@@ -311,7 +311,13 @@ def _read_row(table: Table, row: Row, layout: Layout) -> Iterator[PayLine | Faul
 
     # The gateway's own checks, and then what it would take and the merchant may not mean.
     errors = FieldErrors()
-    draft = _draft(cells, errors)
+    draft = parse_draft(
+        Operation.DIRECT_PAYOUT,
+        cells["method"],
+        Members(_request_members(cells), errors),
+        brand=_BRAND,
+        egress_rules=_EGRESS_RULES,
+    )
     found = _problems_of(errors)
     needed = {*REQUIRED, *({"merchantReference", KEY} & table.positions.keys())}
     blank = {name: "is blank" for name in needed if not cells[name]}
@@ -376,22 +382,16 @@ def _read_cells(table: Table, row: Row, layout: Layout) -> tuple[dict[str, str],
     return cells, unread
 
 
-def _draft(cells: Mapping[str, str], errors: FieldErrors) -> Draft:
-    """Return what the gateway would read, and add to `errors` what it would refuse."""
-    members: dict[str, JsonValue] = {
+def _request_members(cells: Mapping[str, str]) -> dict[str, JsonValue]:
+    """Return the members of a request with these cells; what is not in the file has a value that is
+    no fault."""
+    return {
         **cells,
         "amount": {"value": JsonNumber(cells["amount"]), "currency": cells["currency"]},
         "payee": {**cells, "id": cells["id"] or cells["msisdn"] or "derived"},
         "resultUrl": "https://results.example/",
         "merchantReference": cells["merchantReference"] or "derived",
     }
-    return parse_draft(
-        Operation.DIRECT_PAYOUT,
-        cells["method"],
-        Members(members, errors),
-        brand=_BRAND,
-        egress_rules=_EGRESS_RULES,
-    )
 
 
 def _rewrite_amount(cells: Mapping[str, str], numbers: NumberFormat) -> str:

@@ -322,6 +322,7 @@ class Reconciliation:
         if _is_other_direction(record, line):
             found.append(Difference(DifferenceKind.DIRECTION_DIFFERS, record, line))
 
+        # The currency first: amounts of two currencies can't be compared.
         currency = line.amount.currency
         more = line.amount.minor - record.amount.minor
         if record.amount.currency != currency:

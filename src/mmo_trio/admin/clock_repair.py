@@ -71,6 +71,7 @@ class ClockErrors:
 
     def sentences(self) -> Sequence[str]:
         """Return a sentence for each error."""
+        # The newest by name, the others by their number: a person mends all of them at once.
         found = [
             f"transaction {payment.reference}: its createdAt "
             f"{format_with_microseconds(payment.order.created_at)} lies in the"

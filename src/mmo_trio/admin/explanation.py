@@ -135,9 +135,11 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
             continue
 
         told = json.loads(entry.content)
+        # What the provider has named of the payment, in its order.
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
         at = progress.completed_at or entry.first_at
+        # A report may have come first, and have been overtaken by a time limit or by staff.
         when = "before that"
         if entry.first_at >= at:
             when = f"{format_span(elapsed(at, entry.first_at))} later"
@@ -181,6 +183,8 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
         case Status.PENDING:
             until = format_with_microseconds(order.to_utc(order.expires_at))
             yield f"It is pending ({_pending_reason(progress.stage)}); it expires at {until}."
+            # A receipt that was reported and not confirmed ends nothing, and must be known to
+            # staff.
             if (known := progress.evidence) is not None:
                 at = format_with_microseconds(order.to_utc(known.reported_at))
                 answer = "it has not confirmed that yet"
@@ -193,6 +197,7 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
                 )
         case Status.SUCCESS:
             yield f"It succeeded with {progress.final}, {_source_text(progress.completion_source)}."
+            # Whoever books what was asked for would book another amount.
             if progress.final != order.requested:
                 yield (
                     f"The merchant asked for {order.requested}: the provider settled "

@@ -169,6 +169,8 @@ class Reversals:
         if not user.can_approve:
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
 
+        # With four eyes neither one's own reversal, nor by a command, which is no other pair of
+        # eyes.
         if self.four_eyes and is_same_person(known.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to end it.")
 

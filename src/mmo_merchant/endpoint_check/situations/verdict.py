@@ -152,6 +152,7 @@ def _status_fault(expectation: Expectation, status: int) -> str | None:
     accepted = 200 <= status <= 299
     match expectation:
         case Expectation.ACCEPT if not accepted:
+            # The gateway follows no redirect (K2): its address itself has to be right.
             redirected = ""
             if 300 <= status <= 399:
                 redirected = " A redirect is not followed."

@@ -98,6 +98,7 @@ def apply_(
         await check_removed(store, plan)
         return plan
 
+    # A dry run makes no store where there is none.
     plan = target.with_store(make_plan, create=not dry_run)
     _print_plan(plan)
     changes: dict[str, Any] = {
@@ -181,6 +182,7 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     if hold is not None:
         held = [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
 
+    # First the brand's own members, then its keys by number: a key itself is never shown (A5).
     texts = ((member, format_amounts_in(text)) for member, text in brand_texts(record.brand))
     print_table(("member", "value"), [*texts, *held])
     click.echo()
@@ -230,6 +232,7 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
     async def create(store: Store) -> str:
         await find_brand(store, brand)
         keyring = await target.open_keyring(store)
+        # First: no key exists without an event that says so.
         await target.record(store, "key_added", f"brand:{brand}")
         return await create_key(store, keyring, brand, now=now)
 
@@ -309,6 +312,7 @@ def _select_key(
 ) -> StoredApiKey:
     """Return the key of a brand that is named by its number or by itself; of itself the digests are
     given. Raises NegativeAnswer for one that has ended so already."""
+    # A key that is retired may still be found to have leaked; one that has leaked needs no more.
     candidates = []
     for key in record.keys:
         ended_at = key.retired_at
@@ -450,6 +454,7 @@ def _print_plan(plan: BrandsPlan) -> None:
     for difference in plan.differences:
         print_status(f"  {format_amounts_in(difference.text)}")
 
+    # That the file lacks something must not be taken for its removal.
     for kept in plan.kept_methods:
         print_status(f"keep, though the file doesn't have it (--prune removes it): {kept}")
 

@@ -296,6 +296,7 @@ def _print_aged(aged: Sequence[AgedDuty], *, as_json: bool) -> None:
     ]
     if not as_json:
         for row in rows:
+            # The store counts so many at once: the number is a lower bound.
             if row["hasMore"]:
                 row["rows"] = f"{row['rows']} or more"
 

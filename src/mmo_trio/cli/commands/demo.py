@@ -234,6 +234,7 @@ class _Demonstration:
         api = f"{self.ready.api}{API_PATH}"
         out = terminal()
         out.print(Text("\nTry next (an msisdn that ends in 101 has not enough money):", "bold"))
+        # Not wrapped, so that each can be copied whole.
         for line in (
             f"curl -s {key} -H 'Content-Type: application/json' {api}/direct/payin/{method.key} "
             f"-d '{order}'",

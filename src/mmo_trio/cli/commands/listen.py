@@ -203,6 +203,7 @@ class _Lines:
             remark = f"  {visible_text(answer.remark)}"
 
         out = terminal()
+        # One line for each request, however long: a terminal wraps it, and a search finds it.
         line = Text.assemble(
             (f"{datetime.now():%H:%M:%S}  ", "dim"),
             visible_text("  ".join(words)),

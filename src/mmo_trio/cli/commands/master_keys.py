@@ -51,6 +51,7 @@ def show(target: CommandTarget, as_json: bool) -> None:
             for master_key in await store.admin.master_keys()
             if master_key.ended_at is None
         }
+        # How many API keys each has sealed: without it those are lost.
         sealed: Counter[str | None] = Counter(
             keyring.sealing_key_id(record.brand.id, key.sealed)
             for record in await store.admin.brands()

@@ -194,6 +194,7 @@ def _print_transactions(found: Sequence[Transaction]) -> None:
         "why",
         "simulated",
     )
+    # The same twice: as a row of a table, and as an entry for a narrow terminal.
     rows = []
     entries = []
     for payment in found:
@@ -400,6 +401,7 @@ def resolve(
         if only_asks:
             return await propose(store, found)
 
+        # The journal has both names: whose process it was, and for whom it acted.
         resolution = ResolveManually(
             found.reference,
             found.order.provider,
@@ -490,6 +492,7 @@ def _print_timeline(entries: Sequence[TimelineEntry]) -> None:
             if is_narrow:
                 print_line(f"{day} UTC", "bold")
 
+        # On a narrow terminal a step is a paragraph, which is printed at once.
         rows.append((at[11:23], entry.actor, text))
         if is_narrow:
             print_line(f"{at[11:23]} {entry.actor}", "dim")

@@ -192,6 +192,7 @@ def register(name: str, target: CommandTarget) -> None:
     except trio.TooSlowError:
         raise NegativeAnswer(f"{name} gave no answer within {REGISTER_TIMEOUT_S:g} s.") from None
 
+    # What the operator has accepted is kept: `providers check` shows it, and nobody else tells it.
     async def keep(store: Store) -> None:
         await store.admin.note_provider(finding_note(registered, target.clock().wall_time()))
 
@@ -256,6 +257,7 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
             await _ask_process(store, asked)
         return await store.admin.provider_notes(NoteTopic.FINDING)
 
+    # The worst first, so that it is seen without scrolling.
     found = [
         (found.at, read_finding_note(found))
         for found in target.with_store(look)

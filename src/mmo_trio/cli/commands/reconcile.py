@@ -182,6 +182,7 @@ async def _record_corrections(
     with statement.file.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
 
+    # In several events, so that a row of the log stays small.
     for start in range(0, len(used), CORRECTIONS_IN_EVENT):
         await target.record(
             store,

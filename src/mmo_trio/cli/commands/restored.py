@@ -182,6 +182,7 @@ async def _require_none_under_way(store: Store) -> None:
     if not (await store.configuration()).restored_brands:
         return
 
+    # The restoration began with the first of its holds.
     begun = [
         brand_hold.held_at
         for brand_hold in await store.admin.brand_holds()
@@ -276,6 +277,7 @@ async def _close_gap(
     """Let the references of these payments count as used. Raises UsageProblem for one of no known
     brand."""
     known = [brand.brand.id for brand in await store.admin.brands()]
+    # Checked while they are read, as a file may have any length.
     of_known = (_of_known_brand(payment, known) for payment in told)
     recorded = await record_lost_uses(store, submit, of_known, user=user)
     print_status(f"References that count as used: {recorded.count}.")
@@ -313,6 +315,7 @@ async def _finish(target: CommandTarget, store: Store, finished: str) -> None:
 
 async def _report_people(store: Store) -> None:
     """Print what the backup has of the console's users and of closed providers."""
+    # Whoever was disabled since the backup may sign in again: people have to compare.
     factors = {factor.user: factor for factor in await store.admin.second_factors()}
     users = await store.admin.users()
     if users:

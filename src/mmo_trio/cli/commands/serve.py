@@ -73,6 +73,7 @@ def listen_options(command: Command) -> Command:
         )
 
     with_options: Command = run
+    # From the last to the first, as each decorator puts its option before the others.
     for name in ("console", "pages", "api"):
         listener = name
         if name == "api":

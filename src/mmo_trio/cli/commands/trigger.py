@@ -441,12 +441,15 @@ class _Play:
             "party": {"id": "INVOICE-7", "msisdn": "254700000001"},
             "providerReference": f"TRIGGER{secrets.token_hex(4).upper()}",
         }
+        # No request of the merchant: the sandbox's operator is told to notify the gateway (S4).
         answer = await self._control("push", deposit)
         self._reference = str(answer.json_object()["gatewayReference"])
         self.shown.step(
             "A payer sends money by the menu of their phone; the operator notifies.",
             json.dumps(deposit),
         )
+
+        # What the merchant gets depends on where the brand wants its results.
         if self.brand.push_result_url is None:
             self.shown.step("There is no callback, as the brand has no push_result_url.")
         elif self.receives_pushes:

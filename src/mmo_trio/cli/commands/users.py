@@ -74,6 +74,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
             second_factor.user: second_factor
             for second_factor in await store.admin.second_factors()
         }
+        # A user without a second factor has none of its times.
         without = SecondFactor("")
         return [
             {

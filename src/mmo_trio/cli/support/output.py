@@ -234,6 +234,7 @@ def _print_paragraph(console: Console, columns: Sequence[str], row: Sequence[Tex
     line = Text()
     least = 0
     for name, cell in zip(columns, row, strict=True):
+        # What has no value takes no room.
         if not cell.plain:
             continue
 
