@@ -131,8 +131,8 @@ def create_or_get(
 
 
 def _has_stored_nothing(error: GatewayUnavailable) -> bool:
-    # Without a problem document it may be a proxy that speaks, behind which the request went on.
     """Tell whether the gateway itself says that it has not stored the request (P4, P5)."""
+    # Without a problem document it may be a proxy that speaks, behind which the request went on.
     return error.problem is not None and error.problem.status in (408, 429, 503)
 
 

@@ -92,8 +92,8 @@ def receive_callback(
         return error.status
 
     match received:
-        # The code is shown, and shown again if it comes again: it needs no place in the inbox.
         case QrDelivery():
+            # The code is shown, and shown again if it comes again: it needs no place in the inbox.
             if on_qr_code is not None:
                 on_qr_code(received)
         case TransactionObject():

@@ -200,6 +200,6 @@ def from_httpx(response: httpx.Response) -> HttpResponse:
 
 
 def no_answer(error: httpx.HTTPError) -> NoAnswer:
-    # Some errors of httpx have no text of their own.
     """Return that there was no answer, and why."""
+    # Some errors of httpx have no text of their own.
     return NoAnswer(f"{type(error).__name__}: {error}".rstrip(": "))

@@ -184,9 +184,9 @@ async def _ask_url(endpoint: PlayedEndpoint, url: str, reference: str) -> str:
     match status:
         case 200:
             return body.decode(errors="replace")
-        # A resource that does not exist is what many programs answer for a payment that they do not
-        # know.
         case 404:
+            # A resource that does not exist is what many programs answer for a payment that they do
+            # not know.
             return json.dumps(0)
         case _:
             raise ProbeError(f"It answered {status}.")

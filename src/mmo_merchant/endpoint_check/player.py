@@ -242,8 +242,8 @@ async def _connect(endpoint: PlayedEndpoint, tls: TlsVersion | None) -> ByteStre
         return await TLSStream.wrap(
             tcp, hostname=target.host, ssl_context=context, standard_compatible=False
         )
-    # Cancellation too: nothing else knows of the connection yet.
     except BaseException:
+        # Cancellation too: nothing else knows of the connection yet.
         await anyio.aclose_forcefully(tcp)
         raise
 
@@ -307,8 +307,8 @@ def _pieces(endpoint: PlayedEndpoint, request: PlayedRequest) -> Sequence[bytes]
             return [written]
         case SendingPace.HEAD_FIRST:
             return [written[:end], written[end:]]
-        # The body leaves with the last piece of the head, so that the head alone is slow.
         case SendingPace.SLOW_HEAD:
+            # The body leaves with the last piece of the head, so that the head alone is slow.
             *pieces, last = _divide(written[:end])
             return [*pieces, last + written[end:]]
         case SendingPace.SLOW_BODY:

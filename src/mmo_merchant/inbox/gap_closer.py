@@ -126,9 +126,9 @@ class GapCloser(Generic[ConnectionT]):
     def _step_safely(self) -> float:
         try:
             return self.step()
-        # Whatever the handler or the database raises: without this thread no lost result would ever
-        # come.
         except Exception:
+            # Whatever the handler or the database raises: without this thread no lost result would
+            # ever come.
             log.exception("gap_step_failed")
             return POLL_INTERVAL.total_seconds()
 
@@ -148,8 +148,8 @@ class GapCloser(Generic[ConnectionT]):
         for result in learned.results:
             try:
                 take_result(self._inbox, result, self._handle)
-            # One result that cannot be handled keeps no other from being handled.
             except Exception:
+                # One result that cannot be handled keeps no other from being handled.
                 log.exception(
                     "gap_result_not_handled", extra={"gateway_reference": result.gateway_reference}
                 )

@@ -543,8 +543,8 @@ def _pay(
         try:
             anyio.run(run.run)
             remark = str(run.fault or "")
-        # A task group raises groups, and the journal is written within one.
         except* OSError as errors:
+            # A task group raises groups, and the journal is written within one.
             remark = f"The journal can't be written: {errors.exceptions[0]}."
 
     return remark

@@ -114,14 +114,14 @@ def _state(members: Mapping[str, Any]) -> tuple[Phase | None, datetime | None]:
         if not text:
             return phase, None
         return phase, datetime.fromisoformat(text)
-    # A newer version's phase, or a damaged entry: it may have been paid.
     except (KeyError, TypeError, ValueError):
+        # A newer version's phase, or a damaged entry: it may have been paid.
         return None, None
 
 
 def tell_paid(lines: Sequence[PayLine], earlier: Sequence[EarlierLine]) -> list[str]:
-    # Amount and number too: who changed a line has not paid it.
     """Return a sentence for each journal that has paid some of these lines."""
+    # Amount and number too: who changed a line has not paid it.
     keys = {(line.payment.merchant_reference, line.payee) for line in lines}
     paid = [line for line in earlier if line.is_paid and (line.reference, line.payee) in keys]
     counts = Counter(line.journal for line in paid)

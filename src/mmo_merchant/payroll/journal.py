@@ -200,8 +200,8 @@ class Journal:
                 text = text[os.write(self.descriptor, text) :]
             os.fsync(self.descriptor)
 
-        # Half an entry would hide the next one, which is written behind it.
         except OSError:
+            # Half an entry would hide the next one, which is written behind it.
             os.ftruncate(self.descriptor, size_bytes)
             raise
 
@@ -256,8 +256,8 @@ def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, Line
             entry.pop("reference"): LineState(**entry | {"phase": Phase(entry["phase"])})
             for entry in entries
         }
-    # Never guessed around: what can't be read may be a payment.
     except (ValueError, KeyError, TypeError) as error:
+        # Never guessed around: what can't be read may be a payment.
         raise JournalError(
             f"it is damaged ({error!r}). Restore it, and never begin anew."
         ) from None

@@ -249,8 +249,8 @@ def _total_faults(
         told = None
         if cell != "":
             told = (layout.numbers or NumberFormat()).read(cell, currency)
-    # What is no number is no total that could be compared: it is left out like the others.
     except CellFault:
+        # What is no number is no total that could be compared: it is left out like the others.
         return
 
     if told is not None and told != _major(totals(above)[0]):

@@ -139,8 +139,8 @@ def describe(told: PayeeObject, believed: str) -> str:
             return f"{DIFFERS} {sentence}"
         case "unknown":
             return f"{DIFFERS} {in_file}; the operator has no account behind the number."
-        # A gateway may have an outcome more than these.
         case _:
+            # A gateway may have an outcome more than these.
             return f"{in_file}; the operator has told nothing. Ask again later."
 
 

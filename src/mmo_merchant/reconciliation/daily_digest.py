@@ -28,10 +28,10 @@ class DailyDigest:
     KES`; not part of what is digested, as no operator tells every fee."""
 
 
-# The format is a contract: whoever computes the same digest elsewhere writes the same bytes.
 def canonical_line(payment: RecordedPayment) -> str:
     """Return the line of a payment that has ended: gatewayReference, type, amount with exactly the
     decimals of its currency, currency and status, separated by tabs, with a line feed."""
+    # The format is a contract: whoever computes the digest elsewhere writes the same bytes.
     amount = payment.amount
     fields = (
         payment.gateway_reference,

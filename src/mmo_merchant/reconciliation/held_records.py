@@ -218,7 +218,6 @@ class HeldRecords:
             reverses,
             msisdn,
             ended_at,
-            # In the order in which `_pack` has them.
         ) = marshal.loads(packed)
         type_, status, currency, provider, is_expected, is_simulated = self._alike[alike_number]
         told_fee = None

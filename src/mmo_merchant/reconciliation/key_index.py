@@ -34,8 +34,8 @@ class KeyIndex:
     """The further numbers of a tag."""
 
     def add(self, key: str, number: int) -> bool:
-        # Python's hash is another one in each process: an index is never stored.
         """Add a record under a key; return whether none before may have it."""
+        # Python's hash is another one in each process: an index is never stored.
         tag = hash(key) & _TAG_MASK
         place = self._place(tag)
         if self._entries[place]:

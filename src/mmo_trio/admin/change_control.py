@@ -85,9 +85,9 @@ class BackTestPair:
     """Whether all payments of the span were read; False beyond BACK_TEST_PAYMENTS_MAX."""
 
 
-# A user edits the version that a page has shown: by this text it is seen to be still in force.
 def brand_version(brand: Brand) -> str:
-    """Return a short text that differs for each version of a brand."""
+    """Return a short text that differs for each version of a brand: a page that edits one carries
+    it, so that an edit of a version that was replaced meanwhile is found."""
     return sha256(serialize_brand(brand).encode()).hexdigest()[:16]
 
 

@@ -451,8 +451,8 @@ class Resolutions:
                 self.store, transaction, resolution.error_code, resolution.provider_reference
             )
             await _submit_resolution(self.submit, resolution)
-        # Refused because it is done: a crash, or another approver, came between.
         except ResolutionRefused:
+            # Refused because it is done: a crash, or another approver, came between.
             if not await self._has_resolved(resolution):
                 raise
 

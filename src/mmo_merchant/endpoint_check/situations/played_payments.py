@@ -44,8 +44,8 @@ class PlayedPayments:
     """A merchantReference that the merchant knows; None: each payment has one of its own."""
 
     def reference(self, which: int = 0) -> str:
-        # A situation has fewer than 1,000 payments, so no two situations share one.
         """Return the gatewayReference of one of the payments, of which there are at most 1,000."""
+        # A situation has fewer than 1,000 payments, so no two situations share one.
         return self.run + ulid_digits(self.number * 1000 + which)
 
     def order_reference(self, which: int = 0) -> str:

@@ -193,8 +193,8 @@ def _page(
         answer = client.send(request)
         try:
             cursor = read_cursor(answer)
-        # The key, or the request, is wrong for good otherwise: that is raised at once.
         except GatewayUnavailable as error:
+            # Only this may pass by itself: a rejection is raised at once.
             if pause_s is None:
                 raise
             asked_s = error.problem and error.problem.retry_after_s

@@ -82,8 +82,8 @@ def changes_reversal(command: Callable[..., Change]) -> Command:
 
         try:
             changed = target.with_store(make_change)
-        # The refusal is in the audit log already.
         except ReversalRefused as refused:
+            # The refusal is in the audit log already.
             raise NegativeAnswer(str(refused)) from None
 
         if as_json:

@@ -71,8 +71,8 @@ def _advance_running(pages: str, by: str) -> str | None:
         )
         if answer.status == 200:
             return str(answer.json_object()["now"])
-    # The file of a sandbox that was killed names an address where nothing listens.
     except ConnectionRefusedError:
+        # The file of a sandbox that was killed names an address where nothing listens.
         return None
     except (OSError, ValueError, KeyError) as error:
         raise NegativeAnswer(f"The sandbox at {pages} didn't move its clock: {error}.") from None

@@ -12,8 +12,8 @@ def json_text(value: Any) -> str:
     """Return the text of a value whose numbers are JsonNumber: money is never a binary float
     (G6)."""
     match value:
-        # By its text: 100.00 stays 100.00, and a long number keeps its digits.
         case JsonNumber(text):
+            # By its text: 100.00 stays 100.00, and a long number keeps its digits.
             return text
         case dict():
             members = (f"{json_text(name)}:{json_text(member)}" for name, member in value.items())

@@ -226,9 +226,9 @@ def running_address(directory: Path, listener: str) -> str | None:
     """Return the address of a listener of the sandbox that runs in this directory; None if none."""
     try:
         return str(json.loads((directory / RUNNING_FILE).read_bytes())[listener])
-    # No file: none runs. Anything else in it: it was killed while it wrote, or is another
-    # version's.
     except (FileNotFoundError, ValueError, KeyError, TypeError):
+        # No file: none runs. Anything else in it: it was killed while it wrote, or is another
+        # version's.
         return None
 
 
