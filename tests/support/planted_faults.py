@@ -72,9 +72,10 @@ from mmo_trio.storage.sqlite.startup import open_sqlite
 from mmo_trio.storage.sqlite.writer import WriteAttempt
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
+from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.deposits import DepositClaimWorker
 from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
-from mmo_trio.workers.scheduler import Dispatcher, Scheduler
+from mmo_trio.workers.scheduler import Scheduler
 from tests.runtime.workers.providers.test_worker import PlainProvider
 
 T = TypeVar("T")

@@ -58,6 +58,7 @@ from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
+from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.housekeeping import (
     AuditHeadLogger,
     RefusalRecorder,
@@ -79,7 +80,7 @@ from mmo_trio.workers.providers.open_accounts import (
 from mmo_trio.workers.providers.payees import PayeeQuestions
 from mmo_trio.workers.providers.reversals import ReversalWorker, reversal_operation
 from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
-from mmo_trio.workers.scheduler import Dispatcher, DueBacklog, Scheduler
+from mmo_trio.workers.scheduler import DueBacklog, Scheduler
 
 # Seconds that a batch waits for a further input: about what a client needs to read a reply and send
 # its next request. Only where batches are committed one after the other; elsewhere an input that

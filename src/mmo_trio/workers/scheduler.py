@@ -1,30 +1,22 @@
-"""Gives work to the workers: wakes transactions that are due, claims the work of processes that
-have ended, passes each intent to its worker, and offers it again when the worker had no room
-(clauses S3, S6)."""
+"""Wakes transactions that are due, and claims the work of processes that have ended (clauses S3,
+S6)."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
-from typing import TypeAlias, assert_never
+from collections.abc import Callable, Sequence
 
 import structlog
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, frozen
 
-from mmo_sansio.messages import intents
 from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.engine.engine import Enqueue
 from mmo_trio.storage.interface.store import STORE_ERRORS, WorkItem, log_store_failure
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.channel_owner import ChannelOwner
-from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
 from mmo_trio.workers.postponed import Postponed
-from mmo_trio.workers.providers.worker import ProviderWorker
 
 logger = structlog.get_logger(__name__)
 
@@ -74,6 +66,28 @@ class DueBacklog:
                 await self._ended.wait()
 
 
+@frozen
+class WakeRound:
+    """What became of one round of due transactions."""
+
+    references: frozenset[str] = frozenset()
+    """Those that were tried, whether they could be woken or not."""
+    errors: Sequence[Exception] = ()
+    """Why some could not be woken; these are postponed."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more transactions may be due than one round takes."""
+        return len(self.references) == ROUND_SIZE_MAX
+
+    @property
+    def store_error(self) -> Exception | None:
+        """The store's error for which not one of a full round could be woken, if it is one."""
+        if len(self.errors) == ROUND_SIZE_MAX and isinstance(self.errors[0], STORE_ERRORS):
+            return self.errors[0]
+        return None
+
+
 @define(eq=False)
 class Scheduler:
     """Runs once in each process; the store gives each process its share of what is due."""
@@ -94,7 +108,7 @@ class Scheduler:
     _wake_up: trio.Event = Factory(trio.Event)
     _next_claim_at: float = -math.inf
     """Trio's time of the next search for abandoned work."""
-    _woken_last: frozenset[str] = frozenset()
+    _tried_last: frozenset[str] = frozenset()
     """References of the transactions that the last round has tried to wake."""
     _postponed: Postponed[str] = Factory(Postponed)
     """Payments that could not be woken, by reference: each round passes over those whose time has
@@ -130,78 +144,98 @@ class Scheduler:
         count = 0
         self._postponed.retain(())
         while True:
-            references, errors = await self._wake_due(until)
-            if errors:
-                raise errors[0]
+            woken = await self._wake_due(until)
+            if woken.errors:
+                raise woken.errors[0]
 
-            woken = len(references)
-            count += woken
-            if woken < ROUND_SIZE_MAX:
+            count += len(woken.references)
+            if not woken.is_full:
                 return count
 
     async def _run_round(self) -> float:
         """Wake and claim once, and return the seconds until the next round. A payment that cannot
         be woken holds up neither the others nor the claim. Raises the first error when none could
         be woken because of the store."""
-        before, self._woken_last = self._woken_last, frozenset()
+        tried_before = self._tried_last
+        self._tried_last = frozenset()  # Where this round fails, the next one compares with none.
         until = self.own_time()
-        tried, errors = await self._wake_due(until)
-        self._woken_last = tried
-        for error in errors:
+        woken = await self._wake_due(until)
+        self._tried_last = woken.references
+        for error in woken.errors:
             log_store_failure(logger, "wake_failed", error)
 
+        # The claim comes between two rounds, so that a long backlog of due transactions leaves no
+        # abandoned payment unsent.
         claimed = await self._claim_abandoned()
-        if len(tried) == ROUND_SIZE_MAX:
-            if len(errors) == ROUND_SIZE_MAX and isinstance(errors[0], STORE_ERRORS):
-                raise errors[0]
-            if before.isdisjoint(tried):
+
+        # 1. More is due: at once, unless the round has found the same again.
+        if woken.is_full:
+            if woken.store_error is not None:
+                raise woken.store_error
+            if tried_before.isdisjoint(woken.references):
                 return 0.0
 
             self.backlog.update(is_present=False)
             return SCAN_INTERVAL_MIN_S
 
+        # 2. More is abandoned.
         if claimed == CLAIMED_MAX:
             return SCAN_INTERVAL_MIN_S
 
+        # 3. Nothing is left to do until the next time at which a transaction is due.
         return await self._pause_s(until)
 
     async def _claim_abandoned(self) -> int:
         """Claim a round of abandoned work if it is time, and return the number of intents."""
         if trio.current_time() < self._next_claim_at or not self.has_room():
             return 0
+
         abandoned = await self.store.claim_abandoned(limit=CLAIMED_MAX)
-        for payment in abandoned:
-            self.dispatch(payment)
-        is_full = len(abandoned) == CLAIMED_MAX
-        pause_s = SCAN_INTERVAL_MIN_S if is_full else self.scan_interval_s
+        for work in abandoned:
+            self.dispatch(work)
+
+        # The work of a process that has ended comes in rounds until there is no more.
+        pause_s = self.scan_interval_s
+        if len(abandoned) == CLAIMED_MAX:
+            pause_s = SCAN_INTERVAL_MIN_S
+
         self._next_claim_at = trio.current_time() + pause_s
         return len(abandoned)
 
     async def _pause_s(self, until: Instant) -> float:
         """Return the seconds until something is due that is not postponed; everything else was due
         by `until`."""
-        at = await self.store.next_wake(after=until if self._postponed else FIRST_INSTANT)
+        # What is postponed is overdue, and would be the next of all each time.
+        after = FIRST_INSTANT
+        if self._postponed:
+            after = until
+
+        at = await self.store.next_wake(after=after)
         if at is None:
             return self.scan_interval_s
-        return min(
-            max((at - self.own_time()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s
-        )
 
-    async def _wake_due(self, until: Instant) -> tuple[frozenset[str], Sequence[Exception]]:
-        """Wake one round of due transactions in the order of their times. Return the references of
-        all, and the errors of those that could not be woken and are postponed."""
+        # At most an interval: another process may make something due sooner, or end and leave work.
+        return min(max((at - self.own_time()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s)
+
+    async def _wake_due(self, until: Instant) -> WakeRound:
+        """Wake one round of due transactions in the order of their times; postpone those that could
+        not be woken."""
+        # However many are postponed, a round finds enough of the others.
         limit = ROUND_SIZE_MAX + len(self._postponed)
-        found = await self.store.due(until, limit=limit)
-        if len(found) < limit:  # All that are due were found; the others have ended or moved on.
-            self._postponed.retain(found)
+        references = await self.store.due(until, limit=limit)
+        if len(references) < limit:
+            # All that are due were found; postponed ones that are not among them have moved on.
+            self._postponed.retain(references)
 
-        due = [payment for payment in found if not self._postponed.must_wait(payment)]
+        due = [reference for reference in references if not self._postponed.must_wait(reference)]
         del due[ROUND_SIZE_MAX:]
         self.backlog.update(is_present=len(due) == ROUND_SIZE_MAX)
+
+        # All are enqueued before the first reply is awaited, so that the engine decides them in one
+        # batch.
+        submissions = [(reference, self.enqueue(TransactionWoke(reference))) for reference in due]
         errors: list[Exception] = []
-        for reference, submission in [
-            (reference, self.enqueue(TransactionWoke(reference))) for reference in due
-        ]:
+        for reference, submission in submissions:
             try:
                 await submission.reply()
             except Exception as error:
@@ -210,115 +244,4 @@ class Scheduler:
             else:
                 self._postponed.discard(reference)
 
-        return frozenset(due), errors
-
-
-# Seconds before waiting intents are offered again that found no room.
-RETRY_INTERVAL_S = 0.5
-
-# Intents of one queue that are offered in one round; other queues follow.
-RETRIES_PER_ROUND_MAX = 512
-
-# Transactions that are read at a time, once the first of a round has found room.
-READ_AT_ONCE_MAX = 64
-
-# Intents that wait, in some 30 MB, before no further ones are claimed. So many open callbacks of
-# one slow merchant do not hold back anybody's unsent payments.
-WAITING_MAX = 262_144
-
-# Names the queue of a provider's submissions or polls, a brand's callbacks or a brand's QR codes.
-WaitingQueueKey: TypeAlias = tuple[intents.IntentKind, str]
-
-
-@define(eq=False)
-class Dispatcher:
-    """Knows all workers. Of intents that wait only the gatewayReference is kept: a hundred thousand
-    of them take little memory, and the garbage collector has nothing to examine."""
-
-    store: Store
-    providers: ProviderWorker
-    callbacks: CallbackWorker | ChannelOwner
-    """The channel owner where several processes share the store."""
-    qr_codes: QrWorker
-    _waiting: dict[WaitingQueueKey, deque[str]] = Factory(dict)
-    """The gatewayReferences of intents that wait, by queue; no queue is empty."""
-
-    def dispatch(self, work: WorkItem) -> None:
-        """Pass work to its worker, or let it wait at the end of its queue. The poll of a pending
-        transaction never waits: it is polled again at its time."""
-        if isinstance(work.intent, intents.PollProvider):
-            self._try_enqueue(work)
-            return
-        order = work.transaction.order
-        is_for_provider = work.intent.kind in (intents.IntentKind.SUBMIT, intents.IntentKind.POLL)
-        queue_key = work.intent.kind, order.provider if is_for_provider else order.brand
-        if queue_key in self._waiting or not self._try_enqueue(work):
-            self._waiting.setdefault(queue_key, deque()).append(work.intent.gateway_reference)
-
-    def has_room(self) -> bool:
-        """Tell whether work of other processes that have ended can be claimed."""
-        return sum(map(len, self._waiting.values())) < WAITING_MAX
-
-    async def run(self) -> None:
-        """Offer waiting intents again, until cancelled."""
-        has_more = False
-        while True:
-            await trio.sleep(0 if has_more else RETRY_INTERVAL_S)
-            has_more = False
-            try:
-                for queue_key in tuple(self._waiting):
-                    has_more |= await self._retry_waiting(queue_key)
-            except Exception as error:
-                log_store_failure(logger, "waiting_work_read_failed", error)
-
-    async def _retry_waiting(self, queue_key: WaitingQueueKey) -> bool:
-        """Offer the intents of a queue in order until the worker has no more room; tell whether a
-        whole round found room, and more intents wait."""
-        waiting, (kind, _) = self._waiting[queue_key], queue_key
-        left, to_read = min(RETRIES_PER_ROUND_MAX, len(waiting)), 1
-        while left:
-            references = list(islice(waiting, min(left, to_read)))
-            for work in await self._read_work(kind, references):
-                if work is not None and not self._try_enqueue(work):
-                    return False
-                waiting.popleft()
-
-            left, to_read = left - len(references), READ_AT_ONCE_MAX
-
-        if not waiting:
-            del self._waiting[queue_key]
-
-        return bool(waiting)
-
-    async def _read_work(
-        self, kind: intents.IntentKind, references: Sequence[str]
-    ) -> Sequence[WorkItem | None]:
-        """Return the intents of this kind about these payments, in their order; None in place of
-        one that is not there any more."""
-        transactions = await self.store.transactions(references)
-        open_intents: Mapping[str, intents.DurableIntent]
-        if kind is intents.IntentKind.POLL:
-            open_intents = await self.store.open_polls(references)
-        else:
-            open_intents = {
-                reference: intents.durable_intent(kind, reference) for reference in references
-            }
-
-        found = transactions.keys() & open_intents.keys()
-        return [
-            WorkItem(open_intents[reference], transactions[reference])
-            if reference in found
-            else None
-            for reference in references
-        ]
-
-    def _try_enqueue(self, work: WorkItem) -> bool:
-        match work.intent:
-            case intents.SubmitToProvider() | intents.PollProvider() | intents.PollEnded():
-                return self.providers.try_enqueue(work)
-            case intents.DeliverCallback():
-                return self.callbacks.try_enqueue(work)
-            case intents.DeliverQr():
-                return self.qr_codes.try_enqueue(work)
-            case _:
-                assert_never(work.intent)
+        return WakeRound(frozenset(due), errors)

@@ -30,9 +30,10 @@ from mmo_sansio.values.clock import SECOND, Span, later
 from mmo_sansio.values.model import Source, Stage
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.sqlite.store import SqliteStore
+from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.account import SendRequest
 from mmo_trio.workers.providers.worker import TRIES_IN_PLACE, ProviderWorker
-from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Dispatcher, Scheduler
+from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Scheduler
 from tests.runtime.workers.providers.test_worker import PlainProvider
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
 from tests.support.effort import by_effort

@@ -16,8 +16,8 @@ from mmo_sansio.messages.intents import DeliverCallback, Intent, PollEnded, Subm
 from mmo_sansio.testing import START, a_transaction, numbered_reference
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.workers import scheduler as scheduler_module
-from mmo_trio.workers.scheduler import Dispatcher
+from mmo_trio.workers import dispatcher as dispatcher_module
+from mmo_trio.workers.dispatcher import Dispatcher
 
 
 @define(eq=False)
@@ -83,7 +83,7 @@ def a_dispatcher(world: DispatcherWorld) -> Dispatcher:
 async def test_waiting_work_goes_on_without_a_pause_while_there_is_room(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler_module, "RETRIES_PER_ROUND_MAX", 2)
+    monkeypatch.setattr(dispatcher_module, "RETRIES_PER_ROUND_MAX", 2)
     world = DispatcherWorld()
     dispatcher = a_dispatcher(world)
     for number in range(9):
@@ -91,7 +91,7 @@ async def test_waiting_work_goes_on_without_a_pause_while_there_is_room(
     world.room["acme"] = 9
     async with trio.open_nursery() as nursery:
         nursery.start_soon(dispatcher.run)
-        await trio.sleep(1.5 * scheduler_module.RETRY_INTERVAL_S)
+        await trio.sleep(1.5 * dispatcher_module.RETRY_INTERVAL_S)
         assert world.accepted == [numbered_reference(each) for each in range(9)]
         nursery.cancel_scope.cancel()
 
@@ -152,7 +152,7 @@ async def test_a_question_that_waits_for_room_keeps_what_it_knows_unless_it_is_a
     world.room["slow"] = 9
     async with trio.open_nursery() as nursery:
         nursery.start_soon(dispatcher.run)
-        await trio.sleep(1.5 * scheduler_module.RETRY_INTERVAL_S)
+        await trio.sleep(1.5 * dispatcher_module.RETRY_INTERVAL_S)
         assert world.asked == [
             PollEnded(numbered_reference(each), START, f"hint {each}") for each in (0, 2)
         ]

@@ -38,9 +38,10 @@ from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.deliveries import CallbackWorker
+from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.housekeeping import AUDIT_HEAD_INTERVAL_S, AuditHeadLogger
 from mmo_trio.workers.providers.deposits import DepositClaimWorker
-from mmo_trio.workers.scheduler import Dispatcher, Scheduler
+from mmo_trio.workers.scheduler import Scheduler
 from tests.conformance.inputs import brand
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
 from tests.support.callback_work import monotonic_of_trio

@@ -12,7 +12,8 @@ import trio
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_trio.service.wiring import Workers
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Dispatcher, Scheduler
+from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Scheduler, WakeRound
 from tests.simulation.clocks.machine_clock import MachineGatewayClock
 
 
@@ -35,11 +36,10 @@ def submission_forgotten() -> AbstractContextManager[object]:
 def due_payments_never_woken() -> AbstractContextManager[object]:
     """Nothing that is due happens."""
 
-    async def wake_nothing(self: Scheduler, *_: Any, **__: Any) -> frozenset[str]:
-        await trio.sleep(
-            SCAN_INTERVAL_S
-        )  # What stays due would else be sought fifty times a second for days.
-        return frozenset()
+    async def wake_nothing(self: Scheduler, *_: Any, **__: Any) -> WakeRound:
+        # What stays due would else be sought fifty times a second for days.
+        await trio.sleep(SCAN_INTERVAL_S)
+        return WakeRound()
 
     return patch.object(Scheduler, "_wake_due", wake_nothing)
 
