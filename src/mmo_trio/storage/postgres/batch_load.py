@@ -5,10 +5,9 @@ its statements. So some batches need no load at all (`mmo_trio.storage.postgres.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, frozen
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
@@ -18,8 +17,6 @@ from mmo_trio.storage.postgres.statements import BrandStatement, KnownBrands
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_claim, parse_reversals, parse_transaction
-
-AnyStatement: TypeAlias = pipeline.PreparedStatement | BrandStatement
 
 _SELECT_TRANSACTIONS = BrandStatement("""
     SELECT order_row, progress
@@ -117,20 +114,49 @@ class LoadedBatch:
         return transaction.order.brand
 
 
+@frozen
+class _FoundRows:
+    """The rows that the server has found, by what was looked for."""
+
+    horizon: list[pipeline.Row] = Factory(list)
+    reference_uses: list[pipeline.Row] = Factory(list)
+    usage: list[pipeline.Row] = Factory(list)
+    intents: list[pipeline.Row] = Factory(list)
+    transactions: list[pipeline.Row] = Factory(list)
+    deposits: list[pipeline.Row] = Factory(list)
+    claims: list[pipeline.Row] = Factory(list)
+    reversals: list[pipeline.Row] = Factory(list)
+
+
+@frozen
+class _Query:
+    """A statement, bound once or once for each shard, and the list that takes its rows."""
+
+    statements: Iterable[pipeline.BoundStatement]
+    rows: list[pipeline.Row]
+
+
 async def load_batch(
     connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, tables: Tables
 ) -> LoadedBatch:
     """Return the working set for these reads, with the transactions of known deposits and of the
     newest uses of references; learn the brands of what was found."""
+    # A provider's reference may have characters that the server can't store; the ledger knows it as
+    # the provider wrote it.
     deposits = {
         (provider, pipeline.escape_text(reference)): (provider, reference)
         for provider, reference in reads.deposits
     }
-    results = await _fetch(connection, _batch_queries(reads, deposits, known_brands, tables))
-    ledger, uses = Ledger(), dict[ReferenceKey, int]()
-    ((ledger.not_before, held_brands),) = results[_SELECT_HORIZON]
+    found = _FoundRows()
+    await _fetch(connection, _batch_queries(found, reads, deposits, known_brands, tables))
+
+    ledger = Ledger()
+    ((ledger.not_before, held_brands),) = found.horizon
     ledger.held_brands = frozenset((held_brands or "").split())
-    for row in results.get(_SELECT_REFERENCE_USES, ()):
+
+    # A restored store may know a reference of which it lacks the payment.
+    uses = dict[ReferenceKey, int]()
+    for row in found.reference_uses:
         brand, merchant_reference, gateway_reference, at, nth, earlier, order, progress = row
         ledger.references[brand, merchant_reference] = ReferenceUse(
             gateway_reference, at, Status(earlier)
@@ -140,45 +166,45 @@ async def load_batch(
 
         uses[brand, merchant_reference] = nth
 
-    for brand, counter, day, amount in results.get(_SELECT_USAGE, ()):
+    for brand, counter, day, amount in found.usage:
         ledger.usage[brand, counter] = UsageCount(day, amount)
 
     fences = dict[IntentKey, int]()
-    for statement in (_SELECT_INTENTS, _FIND_INTENTS):
-        for brand, gateway_reference, kind, fence, *question in results.get(statement, ()):
-            key = (gateway_reference, IntentKind(kind))
-            ledger.intents[key] = durable_intent(key[1], gateway_reference, fence, *question)
-            fences[key] = fence
-            known_brands.add(gateway_reference, brand)
+    for brand, gateway_reference, kind, fence, *question in found.intents:
+        key = (gateway_reference, IntentKind(kind))
+        ledger.intents[key] = durable_intent(key[1], gateway_reference, fence, *question)
+        fences[key] = fence
+        known_brands.add(gateway_reference, brand)
 
-    for statement in (_SELECT_TRANSACTIONS, _FIND_TRANSACTIONS):
-        _add_transactions(ledger, results.get(statement, ()))
-
-    received = results.get(_SELECT_DEPOSITS, ())
-    for provider, reference, _, gateway_reference in received:
+    _add_transactions(ledger, found.transactions)
+    for provider, reference, _, gateway_reference in found.deposits:
         ledger.deposits[deposits[provider, reference]] = gateway_reference
 
-    if missing := {
-        (brand, reference)
-        for _, _, brand, reference in received
-        if reference not in ledger.transactions
-    }:
-        keys = sorted(missing)
-        found = await _fetch(
-            connection, [(_SELECT_TRANSACTIONS, tables.bind(_SELECT_TRANSACTIONS, keys))]
-        )
-        _add_transactions(ledger, found[_SELECT_TRANSACTIONS])
+    # A known deposit names its payment, which nobody asked for: a second round trip, as rare as a
+    # deposit that is notified twice.
+    missing = {
+        (brand, gateway_reference)
+        for _, _, brand, gateway_reference in found.deposits
+        if gateway_reference not in ledger.transactions
+    }
+    if missing:
+        received = list[pipeline.Row]()
+        statements = tables.bind(_SELECT_TRANSACTIONS, sorted(missing))
+        await _fetch(connection, [_Query(statements, received)])
+        _add_transactions(ledger, received)
 
-    for (row,) in results.get(_SELECT_CLAIMS, ()):
+    for (row,) in found.claims:
         claim = parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
 
-    for payment, row in results.get(_SELECT_REVERSALS, ()):
+    for payment, row in found.reversals:
         ledger.reversals[payment] = parse_reversals(row)
 
-    for reference, transaction in ledger.transactions.items():
-        known_brands.add(reference, transaction.order.brand)
+    for gateway_reference, transaction in ledger.transactions.items():
+        known_brands.add(gateway_reference, transaction.order.brand)
 
+    # What was found by way of deposits and references counts as read: where it is not in the
+    # ledger, the store does not have it.
     ledger.prefetched = reads
     if ledger.deposits or ledger.references:
         loaded = (
@@ -197,10 +223,16 @@ def _add_transactions(ledger: Ledger, rows: Sequence[pipeline.Row]) -> None:
 
 
 def _batch_queries(
-    reads: Reads, deposits: Collection[tuple[str, str]], known_brands: KnownBrands, tables: Tables
-) -> Iterator[tuple[AnyStatement, Iterable[pipeline.BoundStatement]]]:
-    """Yield each statement for which there are keys, with its values."""
-    yield _SELECT_HORIZON, [_SELECT_HORIZON.bind()]
+    found: _FoundRows,
+    reads: Reads,
+    deposits: Collection[tuple[str, str]],
+    known_brands: KnownBrands,
+    tables: Tables,
+) -> Iterator[_Query]:
+    """Yield what is to be looked for; nothing for which there are no keys."""
+    yield _Query([_SELECT_HORIZON.bind()], found.horizon)
+
+    # By the primary key where the brand is known, so that one shard is asked, and not all.
     transactions: list[tuple[str, str]] = []
     unknown: list[tuple[str]] = []
     for reference in filter(pipeline.is_storable, reads.transactions):
@@ -219,37 +251,33 @@ def _batch_queries(
         elif pipeline.is_storable(reference):
             unknown_intents.append((reference, kind))
 
-    for by_brand, keys in (
-        (_SELECT_REFERENCE_USES, [key for key in reads.references if pipeline.is_storable(key[1])]),
-        (_SELECT_INTENTS, intents),
-        (_SELECT_TRANSACTIONS, transactions),
-        (_SELECT_USAGE, [*reads.usage]),
+    # What the server can't store is in no row: it is not looked for.
+    references = [key for key in reads.references if pipeline.is_storable(key[1])]
+    reversals = [(payment,) for payment in filter(pipeline.is_storable, reads.reversals)]
+
+    for by_brand, keys, rows in (
+        (_SELECT_REFERENCE_USES, references, found.reference_uses),
+        (_SELECT_INTENTS, intents, found.intents),
+        (_SELECT_TRANSACTIONS, transactions, found.transactions),
+        (_SELECT_USAGE, [*reads.usage], found.usage),
     ):
         if keys:
-            yield by_brand, tables.bind(by_brand, keys)
+            yield _Query(tables.bind(by_brand, keys), rows)
 
-    for statement, others in (
-        (_SELECT_DEPOSITS, deposits),
-        (_SELECT_CLAIMS, reads.claims),
-        (
-            _SELECT_REVERSALS,
-            [(payment,) for payment in filter(pipeline.is_storable, reads.reversals)],
-        ),
-        (_FIND_INTENTS, unknown_intents),
-        (_FIND_TRANSACTIONS, unknown),
+    for of_any_brand, others, rows in (
+        (_SELECT_DEPOSITS, deposits, found.deposits),
+        (_SELECT_CLAIMS, reads.claims, found.claims),
+        (_SELECT_REVERSALS, reversals, found.reversals),
+        (_FIND_INTENTS, unknown_intents, found.intents),
+        (_FIND_TRANSACTIONS, unknown, found.transactions),
     ):
         if others:
-            yield statement, [statement.bind_rows(others)]
+            yield _Query([of_any_brand.bind_rows(others)], rows)
 
 
-async def _fetch(
-    connection: PostgresConnection,
-    queries: Iterable[tuple[AnyStatement, Iterable[pipeline.BoundStatement]]],
-) -> Mapping[AnyStatement, Sequence[pipeline.Row]]:
-    """Return the rows of each statement, in one round trip."""
-    bound = [(statement, parameters) for statement, several in queries for parameters in several]
-    results = await pipeline.execute_pipeline(connection, [parameters for _, parameters in bound])
-    rows: dict[AnyStatement, list[pipeline.Row]] = {}
-    for (statement, _), found in zip(bound, results, strict=True):
-        rows.setdefault(statement, []).extend(found)
-    return rows
+async def _fetch(connection: PostgresConnection, queries: Iterable[_Query]) -> None:
+    """Add the rows of each query to its list, in one round trip."""
+    sent = [(statement, query.rows) for query in queries for statement in query.statements]
+    results = await pipeline.execute_pipeline(connection, [statement for statement, _ in sent])
+    for (_, rows), result in zip(sent, results, strict=True):
+        rows += result

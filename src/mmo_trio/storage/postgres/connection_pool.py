@@ -102,7 +102,9 @@ class ConnectionPool:
     _places: trio.Semaphore = field(init=False)
     """The places that neither a call has taken, nor a connection that is being made or ended."""
     _nursery: trio.Nursery | None = None
+    """Runs the pool's own tasks; None outside `serve`."""
     _may_cancel: trio.Event = Factory(trio.Event)
+    """Set once statements of given-up calls may be cancelled: at once, or when the pool closes."""
     _ending: list[trio.CancelScope] = Factory(list)
     """The waits for the ends of sessions."""
 
@@ -121,12 +123,16 @@ class ConnectionPool:
                 yield
             finally:
                 self._nursery = None
+
+                # What still runs is cancelled, so that its session ends in the time it has.
                 self._may_cancel.set()
                 for scope in self._ending:
                     scope.deadline = trio.current_time() + _CLOSE_TIMEOUT_S
+
                 with trio.CancelScope(shield=True):
                     while self._idle:
                         await self._idle.pop().close()
+
                 nursery.cancel_scope.cancel()
 
     async def call(
@@ -137,9 +143,8 @@ class ConnectionPool:
         psycopg's errors come through. While the server is lost, raises StoreLost at once, or tries
         all the same where the caller `waits_while_lost`."""
         if self.reachability.state is ServerState.LOST and not waits_while_lost:
-            await (
-                trio.lowlevel.checkpoint()
-            )  # A caller that tries again at once must let others run.
+            # A caller that tries again at once must let others run.
+            await trio.lowlevel.checkpoint()
             raise StoreLost("PostgreSQL can't be reached")
 
         began = trio.current_time()
@@ -149,12 +154,15 @@ class ConnectionPool:
             self._record(error, began)
             raise
 
+        # Only an answer proves that the session is in a state that we know.
         is_reusable = False
         try:
+            # Shielded: a caller that is cancelled still learns whether its commit took place.
             with trio.CancelScope(deadline=deadline, shield=True) as scope:
                 if began - connection.planned_at >= PLAN_LIFETIME_S:
                     await connection.execute("DISCARD PLANS", prepare=False)
                     connection.planned_at = began
+
                 result = await call(connection)
 
             if scope.cancelled_caught:
@@ -162,10 +170,12 @@ class ConnectionPool:
 
             is_reusable = True
         except psycopg.Error as error:
+            # A refused statement is an answer, too.
             self._record(error, began)
             is_reusable = classify_error(error) is not PostgresErrorKind.DISCONNECTED
             raise
         except Exception:
+            # An error of our own code, such as a decision's: the session is well.
             is_reusable = True
             raise
         else:
@@ -175,12 +185,16 @@ class ConnectionPool:
             await self._give_back(connection, is_reusable, deadline)
 
     def _record(self, error: psycopg.Error | None, began: float) -> None:
-        before, now = self.reachability.state, trio.current_time()
+        """Tell `reachability` how a call ended, and probe the server once it may be lost."""
+        before = self.reachability.state
+        now = trio.current_time()
         if error is None or classify_error(error) is not PostgresErrorKind.DISCONNECTED:
             self.reachability.record_answer(now)
             if before is ServerState.LOST:
                 self.outage.end()
+
             return
+
         self.reachability.record_silence(began, now)
         if self.reachability.state is not before and self._nursery is not None:
             self._nursery.start_soon(self._probe_until_answered)
@@ -191,10 +205,12 @@ class ConnectionPool:
             try:
                 await self.call(_probe, began + _PROBE_TIMEOUT_S, waits_while_lost=True)
             except psycopg.Error as error:
+                # A lost server is logged by the first probe that fails, not by each.
                 before = self.reachability.state
                 self.reachability.record_failed_probe()
                 if self.reachability.state is not before:
                     self.outage.begin(error)
+
                 await trio.sleep(PROBE_INTERVAL_S)
 
     async def _take(self, deadline: float) -> PostgresConnection:
@@ -204,9 +220,11 @@ class ConnectionPool:
         except trio.WouldBlock:
             with trio.CancelScope(deadline=deadline, shield=True) as scope:
                 await self._places.acquire()
+
             if scope.cancelled_caught:
                 raise psycopg.OperationalError("no connection became free in time") from None
 
+        # The last used one first: the others stay unused, and are found ended or old in the end.
         while self._idle:
             connection = self._idle.pop()
             if not _is_spoken_to(connection) and self.primary.is_current(connection):
@@ -220,7 +238,8 @@ class ConnectionPool:
         """Make a connection for this caller or, when it takes longer, for another one."""
         opened: list[PostgresConnection] = []
         errors: list[Exception] = []
-        has_ended, is_wanted = trio.Event(), True
+        has_ended = trio.Event()
+        is_wanted = True
 
         async def open_one() -> None:
             keeps_place = False
@@ -236,25 +255,25 @@ class ConnectionPool:
             finally:
                 if not keeps_place:
                     self._places.release()
+
                 has_ended.set()
 
         if self._nursery is None:
             self._places.release()
             raise StoreUnavailable("the store is closed")
 
+        # In a task of the pool: when this caller gives up, the next one has the connection.
         self._nursery.start_soon(open_one)
         with trio.CancelScope(deadline=deadline, shield=True):
             await has_ended.wait()
 
+        # A task that goes on finds that nobody waits for its connection, and gives it back.
         is_wanted = has_ended.is_set()
         if opened:
             return opened[0]
-
-        raise (
-            errors[0]
-            if errors
-            else psycopg.OperationalError("PostgreSQL took too long to accept a connection")
-        )
+        if errors:
+            raise errors[0]
+        raise psycopg.OperationalError("PostgreSQL took too long to accept a connection")
 
     async def _open_prepared(self) -> PostgresConnection:
         connection = await self.primary.connect()
@@ -271,23 +290,32 @@ class ConnectionPool:
         self, connection: PostgresConnection, is_reusable: bool, deadline: float
     ) -> None:
         """Keep the connection for the next call, or end its session; then its place is free."""
+        # A call that failed within a transaction has left it open. psycopg's own rollback would
+        # drop the prepared statements.
         if is_reusable and not connection.closed and not connection.is_idle:
             with suppress(psycopg.Error):
-                async with use_until(
-                    connection, deadline
-                ):  # psycopg's own would drop the prepared statements.
+                async with use_until(connection, deadline):
                     await execute_pipeline(connection, [_ROLLBACK.bind()])
 
+        # 1. Broken: there is no session on the server.
         if connection.closed:
             self._places.release()
-        elif self._nursery is None:
+            return
+
+        # 2. The pool is closing: nobody takes it any more, and no task may be started.
+        if self._nursery is None:
             await connection.close()
             self._places.release()
-        elif is_reusable and connection.is_idle and self._is_lasting(connection):
+            return
+
+        # 3. Sound: kept for the next call.
+        if is_reusable and connection.is_idle and self._is_lasting(connection):
             self._idle.append(connection)
             self._places.release()
-        else:
-            self._nursery.start_soon(self._end, connection)
+            return
+
+        # 4. Its statement may still run: it keeps its place until the server has ended the session.
+        self._nursery.start_soon(self._end, connection)
 
     def _is_lasting(self, connection: PostgresConnection) -> bool:
         age_s = trio.current_time() - connection.opened_at
@@ -295,8 +323,10 @@ class ConnectionPool:
 
     async def _end(self, connection: PostgresConnection) -> None:
         with trio.CancelScope(shield=True) as scope:
+            # `serve` gives it a deadline when the pool is closed.
             self._ending.append(scope)
             await end_session(connection, may_cancel=self._may_cancel)
+
         self._ending.remove(scope)
         self._places.release()
 

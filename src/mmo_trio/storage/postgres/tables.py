@@ -39,6 +39,7 @@ class CallbackSearch:
     """The fences of the channels as far as they are known; None for all."""
 
 
+# The server's clock, and how many of the machines that have saved theirs of late agree with it.
 _READ_CLOCK = f"""
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
         count(*) FILTER (WHERE abs(ahead) <= {DIFFERENCE_MAX}),
@@ -83,6 +84,8 @@ POSTGRES_SCHEMA = SqlSchema(
     },
 )
 
+# Callbacks are not among them: the owner of their channel claims those. Rows that another process
+# claims at this moment are passed over, not waited for.
 _CLAIM_ABANDONED = """
     WITH free AS (
         SELECT i.brand, i.gateway_reference, i.kind
@@ -99,13 +102,19 @@ _CLAIM_ABANDONED = """
     FROM taken JOIN transactions USING (brand, gateway_reference) ORDER BY taken.id
 """
 
-# The oldest callbacks come first: after all new ones they would never come. Only one index has the
-# brand and the id in front, so the planner takes no other one, of which it would have to read every
-# dead row that an old snapshot keeps.
+# The highest id: the upper end of a range of one brand's ids that is open above.
+_ID_MAX = 2**63 - 1
+
+# The oldest callbacks come first: after all new ones they would never come.
 #
-# The rows are locked so that this transaction's end waits for the standby: what it has seen is
-# durable.
-_FIND_CALLBACKS = """
+# 1. `wanted` has one row for each brand: how many, above which id, and what is taken already.
+# 2. Brand and id are compared as pairs, from below and from above. Only one index has the two in
+#    front, so the planner takes no other one, of which it would have to read every dead row that an
+#    old snapshot keeps.
+# 3. The rows are locked so that this transaction's end waits for the standby: what it has seen is
+#    durable.
+# 4. Those of channels that this process has lost meanwhile are dropped, and the fence is read anew.
+_FIND_CALLBACKS = f"""
     WITH found AS MATERIALIZED (
         SELECT i.brand, i.id, i.gateway_reference
         FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[])
@@ -113,14 +122,14 @@ _FIND_CALLBACKS = """
         CROSS JOIN LATERAL (
             SELECT brand, id, gateway_reference FROM intents
             WHERE kind = 'callback' AND (intents.brand, id) > (wanted.brand, wanted.mark)
-                AND (intents.brand, id) < (wanted.brand, 9223372036854775807)
+                AND (intents.brand, id) < (wanted.brand, {_ID_MAX})
                 AND gateway_reference <> ALL (string_to_array(wanted.taken, ' '))
             ORDER BY brand, id LIMIT wanted.room FOR UPDATE SKIP LOCKED
         ) AS i
     )
     SELECT gateway_reference, c.fence, order_row, progress, brand, found.id
-    FROM found JOIN channels AS c USING (brand) JOIN holders AS h ON h.id = c.holder
-    AND NOT h.is_over
+    FROM found JOIN channels AS c USING (brand)
+        JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
         JOIN transactions USING (brand, gateway_reference)
     WHERE c.holder = %s ORDER BY found.id
 """
@@ -173,6 +182,8 @@ class Tables:
         """Return callbacks, the oldest first: gateway_reference, fence, order_row, progress, brand
         and id of each; and an id up to which no others wait, None where that is not known."""
         brands = list(search.room)
+
+        # One text for each brand, as an array of arrays would need them of equal length.
         taken = [" ".join(search.taken.get(brand, ())) for brand in brands]
         values = (
             brands,
@@ -181,6 +192,8 @@ class Tables:
             taken,
             search.holder,
         )
+
+        # The last id first: one that is given between the two statements lies above the mark.
         async with connection.pipeline():
             last = await connection.execute(_LAST_ID.encode())
             found = await connection.execute(_FIND_CALLBACKS.encode(), values, binary=True)
