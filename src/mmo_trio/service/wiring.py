@@ -455,7 +455,20 @@ class Workers:
     async def run(
         self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Run all workers until `drain` is set and active conversations and deliveries end."""
+        """Run all workers until `drain` is set and active conversations and deliveries end.
+
+        The order of the end; what is in the nursery `senders` ends by itself, each within a grace:
+
+            drain ─┬─▶ callbacks: begin none, 20 s for the active ones ──callbacks_ended──▶ channel
+                   │                                                       owner: ends its lease
+                   ├─▶ QR codes: begin none, 20 s for the active ones
+                   ├─▶ reversals: begin none, 20 s for the active ones
+                   ├─▶ deposit claims: wake none
+                   └─▶ scheduler: 5 s for its round ──nobody_wakes──▶ providers: begin none, 20 s
+                                                                       for the active ones
+            all `senders` have ended ──▶ `background` is cancelled: what serves them until then
+        """
+        # The owner of a channel loads its breaker with the claim.
         if self.channel_owner is None:
             for brand, snapshot in (await self.store.breakers()).items():
                 self.callbacks.load_breaker(brand, snapshot)
@@ -463,6 +476,7 @@ class Workers:
         # Two nurseries: those who send end by themselves once drained, and then all others are
         # cancelled.
         async with trio.open_nursery() as background:
+            # First and in the background: conversations ask it until they have ended.
             if self.simulated_operator is not None:
                 await background.start(self.simulated_operator.run)
 
@@ -472,6 +486,7 @@ class Workers:
                 # it again (K3).
                 callbacks_ended = trio.Event()
                 await senders.start(self._run_callbacks, drain, callbacks_ended)
+
                 # Polls go on until the scheduler wakes nobody: each poll that was used up finds its
                 # worker.
                 nobody_wakes = trio.Event()
@@ -492,6 +507,8 @@ class Workers:
                 background.start_soon(self.dispatcher.run)
                 background.start_soon(self.float_monitor.run)
                 await background.start(self.clock_monitor.run)
+
+                # Last, as it hands out work: by then each worker takes it.
                 await background.start(self._run_scheduler, drain, nobody_wakes)
                 task_status.started()
 

@@ -239,7 +239,7 @@ class ChannelOwner:
             excluding=self._released_since(ownership.RELEASE_COOLDOWN),
             known=known,
             waiting={*committed, *self._uncertain_fences} - known.keys(),
-            end_leases=self._renewals.may_end_leases(self.owned.clock()),
+            end_leases=self._renewals.may_end_leases(self.owned.since_boot()),
         )
         for channel in claimed:
             # One that was ours all the time has a breaker here that knows more than the store's.

@@ -16,7 +16,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_trio.engine.engine import PendingInput
-from mmo_trio.service.wiring import Workers
+from mmo_trio.service.wiring import LAST_ROUND_MAX_S, Workers
 from tests.runtime.workers.providers.test_worker import WorkerHarness, has_it
 from tests.runtime.workers.test_scheduler import SchedulerWorld
 
@@ -97,6 +97,113 @@ class Drained:
             **{**dict.fromkeys(names, idle), **real},
         )
         await nursery.start(partial(workers.run, drain=self.drain))
+
+
+@define(eq=False)
+class Ending:
+    """Notes when it is told to drain and when it has ended, some seconds later; one that nobody
+    tells anything runs until it is cancelled."""
+
+    name: str
+    ends: dict[str, tuple[float | None, float]]
+    """Trio's times by name: of its drain, if it was told, and of its end."""
+    takes_s: float = 0.0
+    accounts = ("its own",)
+    lock: trio.Lock = Factory(trio.Lock)
+
+    async def run(
+        self,
+        *,
+        drain: trio.Event | None = None,
+        callbacks_ended: trio.Event | None = None,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        task_status.started()
+        drained_at = None
+        try:
+            if drain is None:
+                await self.run_rounds()
+            else:
+                await drain.wait()
+                drained_at = trio.current_time()
+            if callbacks_ended is not None:
+                await callbacks_ended.wait()
+            await trio.sleep(self.takes_s)
+        finally:
+            self.ends[self.name] = drained_at, trio.current_time()
+
+    async def run_rounds(self) -> None:
+        """Hold the lock for most of the time, as a busy scheduler does."""
+        while True:
+            async with self.lock:
+                await trio.sleep(self.takes_s or 1)
+            await trio.sleep(0.01)
+
+
+@pytest.mark.spec("S3", "S6", "K3")
+async def test_the_workers_end_in_the_order_that_is_drawn(autojump_clock: MockClock) -> None:
+    ends: dict[str, tuple[float | None, float]] = {}
+    takes_s = {
+        "callbacks": 3,
+        "channel_owner": 1,
+        "qr_codes": 2,
+        "reversals": 4,
+        "scheduler": 2,
+        "providers": 6,
+    }
+    names = {each.name for each in fields(Workers)} - {"store", "payees"}
+    fakes: dict[str, Any] = {name: Ending(name, ends, takes_s.get(name, 0)) for name in names}
+    nobody: Any = None
+    workers = Workers(store=nobody, payees=nobody, **fakes)
+    drain = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(workers.run, drain=drain))
+        await trio.sleep(1)
+        drain.set()
+    times = {
+        name: (drained_at and round(drained_at), round(ended_at))
+        for name, (drained_at, ended_at) in ends.items()
+    }
+    assert times == {
+        "callbacks": (1, 4),
+        "channel_owner": (1, 5),
+        "qr_codes": (1, 3),
+        "reversals": (1, 5),
+        "deposit_claims": (1, 1),
+        "scheduler": (None, 2),
+        "deposit_lister": (None, 2),
+        "providers": (2, 8),
+        **dict.fromkeys(
+            (
+                "simulated_operator",
+                "configuration_watch",
+                "account_checks",
+                "recorder",
+                "float_monitor",
+                "dispatcher",
+                "clock_monitor",
+            ),
+            (None, 8),
+        ),
+    }
+
+
+@pytest.mark.spec("S3")
+async def test_a_last_round_that_hangs_holds_up_the_end_for_seconds_only(
+    autojump_clock: MockClock,
+) -> None:
+    ends: dict[str, tuple[float | None, float]] = {}
+    names = {each.name for each in fields(Workers)} - {"store", "payees"}
+    fakes: dict[str, Any] = {name: Ending(name, ends) for name in names}
+    fakes["scheduler"].takes_s = 3_600
+    nobody: Any = None
+    workers = Workers(store=nobody, payees=nobody, **fakes)
+    drain = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(workers.run, drain=drain))
+        await trio.sleep(1)
+        drain.set()
+    assert ends["providers"] == pytest.approx((1 + LAST_ROUND_MAX_S, 1 + LAST_ROUND_MAX_S))
 
 
 async def an_awaited_payment(drained: Drained) -> None:
