@@ -11,7 +11,7 @@ import json
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType
@@ -58,6 +58,10 @@ from mmo_trio.system.logs import sandbox_time_in_logs
 # The longest time that a stop leaves idle connections of a trusted proxy: those in use have their
 # last request within it, and no request is likely to meet the end of the others.
 PROXY_GRACE_S: Final = 2.0
+
+# Seconds after the start before templates are compiled, which takes half a second: requests that
+# have waited for the gateway come first.
+TEMPLATES_WAIT_S: Final = 2.0
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -129,6 +133,7 @@ async def run_service(
                     {name: to_listener(opened) for name, opened in listening_sockets.items()},
                     certificates,
                     shutdown,
+                    compiles_templates=True,
                 )
                 with sandbox_time_in_logs(resources.clock) if config.is_sandbox else nullcontext():
                     await run_components(resources, listeners, on_ready)
@@ -182,6 +187,14 @@ async def run_components(
     logger.info("service_stopped")
 
 
+async def _compile_templates(apps: Sequence[WebApp]) -> None:
+    """Compile the templates of these apps, those of payers first, once what has waited for the
+    start is done."""
+    await trio.sleep(TEMPLATES_WAIT_S)
+    for app in apps:
+        await app.compile_templates()
+
+
 @frozen
 class Listeners:
     """Serve merchants, payers and staff until the shutdown is requested."""
@@ -193,6 +206,9 @@ class Listeners:
     set."""
     certificates: Certificates | None
     shutdown: Shutdown
+    compiles_templates: bool = False
+    """Whether the pages' templates are compiled after the start, and not each with its first
+    view."""
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Return once all listeners accept connections."""
@@ -254,6 +270,8 @@ class Listeners:
                 descriptors_max=shares.console,
             ),
         )
+        if self.compiles_templates:
+            nursery.start_soon(_compile_templates, (pages, console))
 
     async def _serve(self, nursery: trio.Nursery, name: str, context: ListenerContext) -> None:
         await nursery.start(serve_http, context, [self.connection_listeners[name]])

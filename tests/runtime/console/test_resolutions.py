@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import trio
 
 from mmo_sansio.messages.changes import JournalEntry, SuspenseReason, SuspenseRecorded
@@ -18,6 +19,7 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console.app import create_console_app
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.passwords import PasswordVerifier
+from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.interface.admin_types import AuditKey
@@ -299,8 +301,7 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
     assert "a &lt;test&gt;" in page
 
 
-async def test_nothing_sends_a_callback_again(store: SqliteStore) -> None:
-    """Every form there is; none of them sends anything (K3)."""
+def an_app(store: SqliteStore) -> WebApp:
     audit_log = AuditLog(store.admin, AuditKey("k1", bytes(32)), lambda: Instant(0))
     context = ConsoleContext(
         store,
@@ -315,7 +316,22 @@ async def test_nothing_sends_a_callback_again(store: SqliteStore) -> None:
         TrustedProxies(),
         PasswordVerifier(CHEAP_HASHER),
     )
-    app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), context)
+    return create_console_app(PrometheusExporter.__new__(PrometheusExporter), context)
+
+
+async def test_no_page_waits_for_its_template_once_all_are_compiled(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = an_app(store)
+    await app.compile_templates()
+    monkeypatch.setattr(app.jinja_env, "compile", None)
+    for name in ("overview.html", "providers.html", "brands.html", "payments.html"):
+        assert app.jinja_env.get_template(name).name == name
+
+
+async def test_nothing_sends_a_callback_again(store: SqliteStore) -> None:
+    """Every form there is; none of them sends anything (K3)."""
+    app = an_app(store)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
     assert posts == {
         "/sign-in",

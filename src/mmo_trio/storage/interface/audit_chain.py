@@ -64,6 +64,7 @@ class AuditChainVerifier:
     def verify(self, rows: Iterable[AuditRow]) -> str | None:
         """Return a sentence that says what is wrong; None when nothing is."""
         for row in rows:
+            # The order of the questions: a missing row also breaks the chain of the next one.
             expected = self.verified_head.number + 1
             if row.number != expected:
                 return f"row {expected} is missing: row {row.number} stands in its place."
@@ -82,6 +83,7 @@ class AuditChainVerifier:
         if self._keys is None:
             return None
 
+        # Rows of before a change of the master key have the key of their time.
         key = self._keys.get(row.key_id)
         if key is None:
             return (
@@ -89,6 +91,7 @@ class AuditChainVerifier:
                 f"key can't open."
             )
 
+        # In constant time: whoever may ask often must not learn a mac byte by byte.
         if not hmac.compare_digest(
             row.mac.encode(), row_mac(key, AuditHead(row.number, row.hash)).encode()
         ):
@@ -99,6 +102,7 @@ class AuditChainVerifier:
     def verify_end(self, head: AuditHead) -> str | None:
         """Return what is wrong with the end of the log, once all rows are verified; None when
         nothing is."""
+        # Rows that are cut off from the end break no chain.
         if self.verified_head != head:
             return (
                 f"the log ends with row {self.verified_head.number}, and row {head.number} was "

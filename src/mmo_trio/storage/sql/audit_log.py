@@ -27,13 +27,18 @@ _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id,
 def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
     """Append an event to the audit log; the action waits for this first. The update of the head
     keeps other processes waiting until it is committed."""
+    # 1. Lock the head: nobody else appends until this row is committed.
     rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
     [(number, hash)] = rows
+
+    # 2. The row follows the head that was there.
     row = next_row(AuditHead(number - 1, hash), event, key)
     yield from execute(
         f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         *(row.number, *values_of(event), row.previous_hash, row.hash, row.key_id, row.mac),
     )
+
+    # 3. The head names it, so that a row that is cut off from the end is missed.
     yield from execute("UPDATE audit_head SET hash = ?", row.hash)
     return row
 
@@ -50,6 +55,8 @@ def audit(
     """Return rows of the audit log, the newest first: those below a number, or those next above
     one; of all, or of those that have changed something."""
     where = Where().and_("number < ?", before).and_("number > ?", after)
+
+    # In the words of its index, or else the planner does not use it.
     if only_changes:
         where.and_(_IS_CHANGE)
 

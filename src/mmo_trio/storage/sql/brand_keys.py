@@ -54,6 +54,8 @@ def parse_brand_records(rows: Iterable[Row]) -> Mapping[str, BrandRecord]:
     for id, text, *key in rows:
         texts[id] = text
         of_brand = keys.setdefault(id, [])
+
+        # A brand without a key has one row of NULLs.
         if key[0] is not None:
             of_brand.append(StoredApiKey(*key))
     return {id: BrandRecord(parse_brand(texts[id]), tuple(keys[id])) for id in texts}
@@ -72,15 +74,18 @@ def save_brands(
 
     With the versions that are to be replaced, None for a brand that is not there yet, nothing
     happens where others are in force: the ids of these brands are returned."""
+    # All or nothing: two users who edit at once must not undo each other's changes unseen.
     if replaced is not None:
         overtaken = yield from _find_overtaken(replaced)
         if overtaken:
             return overtaken
 
+    # In the order of the ids, as every process writes them: no two wait for each other.
     for id in sorted(removed):
         yield from execute("DELETE FROM brands WHERE id = ?", id)
         yield from execute(clear_breaker, id)
 
+    # Before the insert, which makes the brand one that is there.
     for brand in sorted(brands, key=lambda each: each.id):
         yield from execute(_WAIT_IF_NEW, brand.id, brand.id)
         yield from execute(
@@ -101,12 +106,15 @@ def _find_overtaken(replaced: Mapping[str, Brand | None]) -> SqlQuery[Sequence[s
     """Lock these brands, and return the ids of those that are not in this version."""
     overtaken = []
     for id in sorted(replaced):
+        # An update that changes nothing locks the row in both databases.
         rows = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING brand", id)
         in_force = None
         if rows:
             in_force = parse_brand(rows[0][0])
+
         if in_force != replaced[id]:
             overtaken.append(id)
+
     return overtaken
 
 
@@ -119,6 +127,7 @@ def switch_brand(
 ) -> SqlQuery[bool]:
     """Enable a brand and end its hold, or disable it, with a hold if one is given; everything else
     of the brand stays as it is in force. Return False, and do nothing, when there is no brand."""
+    # Locked and read as it is in force: an edit that came just before is not undone.
     rows = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING brand", id)
     if not rows:
         return False

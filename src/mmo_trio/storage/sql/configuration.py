@@ -22,7 +22,8 @@ from mmo_trio.storage.sql.statements import (
 STORE_STATE_COLUMNS = "id, epoch, command_epoch, raised_at, former_ids"
 SELECT_STORE_STATE = f"SELECT {STORE_STATE_COLUMNS} FROM store_state"
 
-# One statement, as each process repeats it every second.
+# One statement, as each process repeats it every second. The joined rows are few: what is stopped.
+# LEFT JOIN ON true: the generation comes also when nothing is.
 SELECT_CONFIGURATION = """
     SELECT configuration.generation, stopped.provider, stopped.brand FROM configuration LEFT JOIN (
         SELECT name AS provider, NULL AS brand FROM closed_providers
@@ -56,6 +57,8 @@ def raising_generation(change: SqlQuery[bool]) -> SqlQuery[bool]:
 def closed_providers() -> SqlQuery[Sequence[admin_types.ClosedProvider]]:
     """Return the providers that are closed for new payments, by name."""
     rows = yield from execute("SELECT name, closed_at, closed_by, reason FROM closed_providers")
+
+    # Sorted here: the databases order text by different rules.
     return sorted((admin_types.ClosedProvider(*row) for row in rows), key=lambda each: each.name)
 
 
@@ -93,6 +96,9 @@ def note_provider(
     write nothing, when that is another one than the one to replace; None: whatever is there is
     replaced."""
     values: list[object] = [note.provider, str(note.topic), note.subject, note.at, note.content]
+
+    # Two processes may check an account at once: the slower one must not overwrite what it has not
+    # seen.
     condition = ""
     if replacing is not None:
         condition = " WHERE provider_notes.at = ? AND provider_notes.content = ?"
@@ -112,9 +118,10 @@ def remove_provider_notes(
 ) -> SqlQuery[None]:
     """Remove the notes of a provider with this topic; only those up to a time, where one is
     given."""
-    condition = "" if until is None else " AND at <= ?"
+    condition = ""
     values: list[object] = [provider, str(topic)]
     if until is not None:
+        condition = " AND at <= ?"
         values.append(until)
 
     yield from execute(
@@ -136,12 +143,15 @@ def begin_restoration(
     what is not found of theirs may be missing, until `finish_restoration`. `lost_id` is the name
     that was lost with what the backup lacks, where it has another; marks with it stay good.
 
-    All sessions of the console end, and what was typed in them goes: they may have ended since."""
+    All sessions of the console end, and what was typed in them goes."""
     yield from execute(
         "UPDATE store_state SET former_ids = trim(former_ids || ' ' || id || ' ' || ?), id = ?",
         lost_id,
         store_id,
     )
+
+    # Held as well as restored: nothing is submitted of what was pending in the backup, as it may
+    # have been paid since.
     for hold in holds:
         yield from execute(
             "INSERT INTO restored_brands (brand) VALUES (?) ON CONFLICT (brand) DO NOTHING",
@@ -149,6 +159,7 @@ def begin_restoration(
         )
         yield from hold_brand(hold)
 
+    # Those of the backup may have ended since, by a user or with one.
     yield from execute("DELETE FROM sessions")
     yield from execute("DELETE FROM console_inputs")
     yield from raise_generation()
@@ -157,6 +168,7 @@ def begin_restoration(
 def finish_restoration(brand: str) -> SqlQuery[bool]:
     """Let a brand of a restored store take payments again, unless staff hold it; return False when
     it does."""
+    # Only the hold of the restoration: one of staff has its own reason.
     yield from execute(
         "DELETE FROM brand_holds WHERE brand = ? AND held_by = ?", brand, admin_types.RESTORATION
     )

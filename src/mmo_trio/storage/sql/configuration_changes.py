@@ -34,7 +34,7 @@ _COLUMNS = (
 _REQUEST_COLUMNS = "gateway_reference, at, operation, method, country, minor, currency"
 _REFUSED_COLUMNS = f"brand, cause, {_REQUEST_COLUMNS}"
 
-# Rows of one statement.
+# Rows of one statement, with nine values each: far fewer than either database binds.
 _ROWS_MAX = 50
 
 
@@ -43,6 +43,7 @@ def add_configuration_change(
     event: tuple[admin_types.AuditEvent, admin_types.AuditKey],
 ) -> SqlQuery[int]:
     """Store a proposed change of a brand together with its audit event, and return its id."""
+    # The id is the database's, and the two versions are written as brands are.
     _, _, _, *others = values_of(change)
     rows = yield from execute(
         f"INSERT INTO configuration_changes (brand, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
@@ -97,6 +98,7 @@ def decide_configuration_change(
     if not rows:
         return admin_types.ChangeDecision.NOT_IN_STATE
 
+    # The proposer is the stored one: what the caller holds may be older.
     stored = _parse_change(rows[0])
     if (
         decided.state is admin_types.ChangeState.APPLIED
@@ -104,6 +106,7 @@ def decide_configuration_change(
     ):
         return admin_types.ChangeDecision.OWN_PROPOSAL
 
+    # Staff have approved this change of this version: of another one they have not.
     if (versions := admin_types.replaced_version(decided)) is not None:
         replaced, next_version = versions
         in_force = yield from execute(
@@ -178,6 +181,8 @@ def record_refusals(
             day.day,
             times[day],
         )
+
+        # All are counted; of a flood only the first ones are kept.
         of_day = (
             refusal
             for refusal in refused
@@ -187,6 +192,7 @@ def record_refusals(
             day, list(of_day)[: max(0, admin_types.REFUSALS_RECORDED_MAX - counted[0][0])]
         )
 
+    # Old ones go with the new ones, so that nobody has to clear up.
     oldest = earlier(now, admin_types.REFUSALS_KEPT)
     yield from execute(
         "DELETE FROM refused_requests WHERE gateway_reference IN"
@@ -256,6 +262,7 @@ def _refused_row(refused: RefusedRequest) -> Iterable[object]:
         request.operation.value,
         request.method,
         request.country,
+        # As text: a merchant may ask for more than an integer of the database holds.
         str(request.amount.minor),
         request.amount.currency,
     )

@@ -50,6 +50,8 @@ def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
         *values,
         name,
     )
+
+    # With another password or role, nobody goes on as before.
     yield from execute("DELETE FROM sessions WHERE user_name = ?", name)
     yield from unlock_second_factor(name)
     return bool(changed)
@@ -181,6 +183,7 @@ def confirm_second_factor(
 ) -> SqlQuery[bool]:
     """Put this pending secret into use and replace the recovery codes' digests, and end the user's
     sessions except one; return False when another secret is pending."""
+    # Of two enrolments at once, the last begun one counts: its secret is what the user sees.
     confirmed = yield from returns_row(
         "UPDATE second_factors SET sealed = pending, pending = NULL, confirmed_at = ?, "
         "last_step = ?"
@@ -190,6 +193,8 @@ def confirm_second_factor(
         user,
         pending,
     )
+
+    # Whoever has signed in with the password alone is out.
     if confirmed:
         yield from replace_recovery_codes(user, codes)
         yield from execute(
@@ -202,6 +207,7 @@ def confirm_second_factor(
 def use_time_step(user: str, step: int) -> SqlQuery[bool]:
     """Record the step of an accepted code; return False when this step or a later one was accepted
     before."""
+    # RFC 6238, 5.2: a code is accepted once.
     return returns_row(
         "UPDATE second_factors SET last_step = ?"
         " WHERE user_name = ? AND last_step < ? AND sealed IS NOT NULL RETURNING 1",
@@ -214,6 +220,7 @@ def use_time_step(user: str, step: int) -> SqlQuery[bool]:
 def count_wrong_code(user: str, *, at: Instant, since: Instant, most: int) -> SqlQuery[bool]:
     """Count a wrong code with the others of a period, which ends when its first one is older than
     `since`; return whether this one locks the second factor, as the last of `most`."""
+    # 1. Count, in a new period from 1 on. A locked one counts no more: it takes no code.
     yield from execute(
         "UPDATE second_factors SET"
         " wrong_codes = CASE WHEN wrong_codes_since > ? THEN wrong_codes + 1 ELSE 1 END,"
@@ -224,6 +231,8 @@ def count_wrong_code(user: str, *, at: Instant, since: Instant, most: int) -> Sq
         at,
         user,
     )
+
+    # 2. Lock. Of wrong codes that come at once, one is told that it has locked.
     return (
         yield from returns_row(
             "UPDATE second_factors SET locked_at = ?"

@@ -30,6 +30,7 @@ _CHECKED_COLUMNS = (
 
 def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
     """Return a sentence for each error; reads everything, and needs one snapshot."""
+    # 1. Each payment, in pages in the order of its key: what is read fits into memory.
     found: list[str] = []
     key = ", ".join(schema.transaction_key)
     marks = ", ".join("?" for _ in schema.transaction_key)
@@ -46,6 +47,7 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
         found += [error for row in rows if (error := _transaction_error(row)) is not None]
         at = list(page[-1][: len(at)])
 
+    # 2. All else that is written with a checksum of its own.
     breakers = (
         f"SELECT 'breaker of brand ' || brand, breaker FROM {schema.breaker_table} WHERE breaker "
         f"IS NOT NULL"
@@ -66,6 +68,7 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
             except StoreCorrupt as error:
                 found.append(f"{name}: {error.damage}")
 
+    # 3. What rows say of each other.
     for description, rows_from in _violations(schema).items():
         [(count,)] = yield from execute(f"SELECT count(*) FROM {rows_from}")
         if count:
@@ -90,6 +93,8 @@ def _transaction_error(row: Sequence[Any]) -> str | None:
             progress.version,
             order.page.token if order.page else None,
         )
+
+        # The object of a pending payment is not stored, as each step would write it again.
         rendered = not row[10] and not progress.stage.is_terminal
         if tuple(row[:8]) == columns and (
             rendered or parse_object(row[10]) == transaction_object(transaction)
@@ -104,6 +109,7 @@ def _transaction_error(row: Sequence[Any]) -> str | None:
 def _violations(schema: SqlSchema) -> Mapping[str, str]:
     """Return what follows FROM in a query for the rows that break an invariant, by its
     description."""
+    # `one` is the row that names a payment, `t` that payment.
     same = " AND ".join(f"t.{column} = one.{column}" for column in schema.transaction_key)
     missing = f"WHERE NOT EXISTS (SELECT 1 FROM transactions AS t WHERE {same})"
     return {

@@ -56,28 +56,35 @@ class RowUpdate:
         """Change the rows with these keys, each to these values, and return those that have
         changed."""
         found: list[Row] = []
+
+        # 1. One statement for each row, where no statement takes arrays: they cost no round trip.
         if not schema.takes_arrays:
             for row in rows:
                 found += yield from execute(
                     self._single_text(), *row[len(self.keys) :], *row[: len(self.keys)]
                 )
+
             return found
 
+        # 2. One statement for all rows, or for those of each brand where these are in shards.
         groups: dict[object, list[Sequence[object]]] = {}
         for row in rows:
-            groups.setdefault(row[0] if schema.is_distributed else None, []).append(row)
+            brand_of_shard = None
+            if schema.is_distributed:
+                brand_of_shard = row[0]
 
-        for brand, some in groups.items():
-            columns = [list(column) for column in zip(*some, strict=True)]
+            groups.setdefault(brand_of_shard, []).append(row)
+
+        for brand, group in groups.items():
+            columns = [list(column) for column in zip(*group, strict=True)]
+            bounds: list[object] = []
             if "at" in self.keys:
-                bounds = [bound(columns[list(self.keys).index("at")]) for bound in (min, max)]
-            else:
-                bounds = []
+                times = columns[list(self.keys).index("at")]
+                bounds = [min(times), max(times)]
 
+            brands: list[object] = []
             if schema.is_distributed:
                 brands = [brand]
-            else:
-                brands = []
 
             text = self._joined_text(with_brand=schema.is_distributed)
             found += yield from execute(text, *columns, *bounds, *brands)
@@ -96,13 +103,15 @@ class RowUpdate:
         """Return the statement for arrays of keys and of new values. The bounds of `at` are there
         for the planner: it looks into few partitions."""
         types = [*self.keys.values(), *self.changes.values()]
-        keys, changes = (
-            [f"{prefix}{nth}" for nth in range(len(of))]
-            for prefix, of in (("key", self.keys), ("new", self.changes))
-        )
+        keys = [f"key{nth}" for nth in range(len(self.keys))]
+        changes = [f"new{nth}" for nth in range(len(self.changes))]
+
         found = [f"{column} = given.{name}" for column, name in zip(self.keys, keys, strict=True)]
-        found += ["at >= ?", "at <= ?"] if "at" in self.keys else []
-        found += ["brand = ?"] if with_brand else []
+        if "at" in self.keys:
+            found += ["at >= ?", "at <= ?"]
+        if with_brand:
+            found.append("brand = ?")
+
         changed = [
             f"{column} = given.{name}" for column, name in zip(self.changes, changes, strict=True)
         ]
@@ -114,7 +123,9 @@ class RowUpdate:
         )
 
     def _assignments(self, changed: Sequence[str]) -> str:
-        return ", ".join([*changed, self.constants] if self.constants else changed)
+        if self.constants:
+            return ", ".join([*changed, self.constants])
+        return ", ".join(changed)
 
 
 _NUMBERED_KEYS: Final = {
@@ -132,6 +143,8 @@ def mask_payments(
 ) -> SqlQuery[RetentionStep]:
     """Mask the oldest payments that have ended, and what repeats their data; not where something is
     still to be sent, which needs it."""
+    # 1. The next payments of the walk, and which of them have ended: nothing is sent, asked or paid
+    #    back of these any more.
     rows = yield from execute(
         "SELECT order_row, progress FROM transactions WHERE created_at < ? AND (created_at, "
         "gateway_reference) > (?, ?)"
@@ -148,12 +161,17 @@ def mask_payments(
         for payment in found
         if payment.progress.stage.is_terminal and payment.reference not in unsent
     ]
+
+    # 2. The payments themselves, and what is remembered of them.
     masked = yield from _replace(
         schema,
         [(record, after) for record in ended if (after := mask_transaction(record)) != record],
     )
     yield from _mask_claims_of(masked)
     forget(_references_of(ended))
+
+    # 3. What repeats their data. Of all that have ended, not only of the masked: lines may tell what
+    #    the payment itself does not.
     for brand, some in _by_shard(schema, ended):
         where = _about_payments(schema, brand, some)
         yield from _mask_journal(schema, where)
@@ -161,13 +179,10 @@ def mask_payments(
 
     yield from _mask_proposals(_references_of(ended))
     yield from _mask_reversals(_references_of(ended))
-    last = None
+
+    came_to = position
     if found:
         last = found[-1]
-
-    if last is None:
-        came_to = position
-    else:
         came_to = f"{last.order.created_at}/{last.reference}"
 
     return RetentionStep(
@@ -207,9 +222,12 @@ def _by_shard(
     and else all, with an empty text for the brand."""
     found: dict[str, list[Transaction]] = {}
     for transaction in transactions:
-        found.setdefault(transaction.order.brand if schema.is_distributed else "", []).append(
-            transaction
-        )
+        brand = ""
+        if schema.is_distributed:
+            brand = transaction.order.brand
+
+        found.setdefault(brand, []).append(transaction)
+
     return found.items()
 
 
@@ -240,6 +258,7 @@ def _replace(
 ) -> SqlQuery[Sequence[Transaction]]:
     """Store the masked payments, but not those that have changed meanwhile; return those that were
     stored."""
+    # The version is a key: a payment that has changed since it was read is left for the next walk.
     update = RowUpdate(
         "transactions",
         {"brand": "text", "gateway_reference": "text", "version": "integer"},
@@ -299,7 +318,11 @@ def _remove_bodies(
     The bounds of `at` are there for the planner: it looks into few partitions."""
     groups: dict[str, list[tuple[str, Instant]]] = {}
     for brand, reference, at in callbacks:
-        groups.setdefault(brand if schema.is_distributed else "", []).append((reference, at))
+        brand_of_shard = ""
+        if schema.is_distributed:
+            brand_of_shard = brand
+
+        groups.setdefault(brand_of_shard, []).append((reference, at))
 
     for brand, some in groups.items():
         where = _of_payments(schema, brand, [reference for reference, _ in some])
@@ -336,14 +359,13 @@ def _mask_reversals(references: Sequence[str]) -> SqlQuery[None]:
         known = serialization.parse_reversals(row)
         masked = tuple(map(mask_reversal, known))
         if masked != known:
+            next_version, *_, next_row = serialization.reversal_columns(masked)
             yield from execute(
                 "UPDATE reversals SET version = ?, reversals = ? WHERE payment = ? AND version = ?",
-                *(
-                    serialization.reversal_columns(masked)[0],
-                    serialization.reversal_columns(masked)[-1],
-                    payment,
-                    version,
-                ),
+                next_version,
+                next_row,
+                payment,
+                version,
             )
 
 
@@ -366,6 +388,8 @@ def _mask_settled_claims(provider: str, receipts: Sequence[str]) -> SqlQuery[Non
     rows = yield from execute(f"SELECT claim FROM deposit_claims {where}", *where.values)
     for (row,) in rows:
         claim = serialization.parse_claim(row)
+
+        # One that wakes is not settled: its number still says whose money it is.
         if claim.wake_at is None and (masked := mask_claim(claim)) is not claim:
             yield from execute(
                 "UPDATE deposit_claims SET version = ?, claim = ? WHERE provider = ? AND receipt "
@@ -385,16 +409,18 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
         int(position or 0),
         limit,
     )
-    changed, has_skipped = 0, False
+    changed = 0
+    has_skipped = False
     for entry in map(parse_suspense_entry, rows):
         if entry.closed_at is None or entry.last_at >= before:
             has_skipped = True
             continue
 
-        content, note = (
-            mask_members(entry.content),
-            None if entry.note is None else mask_text(entry.note),
-        )
+        content = mask_members(entry.content)
+        note = entry.note
+        if note is not None:
+            note = mask_text(note)
+
         if (content, note) == (entry.content, entry.note):
             continue
 
@@ -406,10 +432,9 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
         if receipt is not None:
             yield from _mask_settled_claims(entry.provider, [receipt])
 
+    came_to = position
     if rows:
         came_to = str(rows[-1][0])
-    else:
-        came_to = position
 
     return RetentionStep(changed, came_to, is_last=len(rows) < limit, has_skipped=has_skipped)
 

@@ -79,6 +79,7 @@ def failed_callbacks(
     """Return callbacks that were not delivered with their numbers, the newest first, without the
     responses' bodies: those below a number, or those next above one. An index holds the failures
     only."""
+    # Written into the statement, not bound: only so it is the condition of the index.
     where = Where().and_(f"outcome <> '{DeliveryOutcome.DELIVERED}'")
     where.and_("brand = ?", brand).and_("id < ?", before).and_("id > ?", after)
     columns = "id, gateway_reference, brand, at, outcome, url, status, duration_ms, detail"
@@ -95,7 +96,11 @@ def failed_callbacks(
 def _parse_callback(row: Row) -> CallbackRecorded:
     """Return the callback of a row: its payment, brand and time, then the members of its
     attempt."""
-    body = (row[8] or b"",) if len(row) > 8 else ()
+    # Rows of a list come without bodies; where they do come, one that has aged is NULL.
+    body: tuple[bytes, ...] = ()
+    if len(row) > 8:
+        body = (row[8] or b"",)
+
     attempt = DeliveryAttempt(DeliveryOutcome(row[3]), *row[4:8], *body)
     return CallbackRecorded(row[0], row[1], attempt, row[2])
 
@@ -190,6 +195,7 @@ _PROPOSAL_COLUMNS = (
 def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
     """Store a proposal and return its id; return None, and store nothing, while there is an
     unfinished one about the same payment."""
+    # The conflict is that of the index over unfinished proposals, one for each payment.
     rows = yield from execute(
         f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING RETURNING id",
@@ -229,6 +235,7 @@ def update_proposal(
     """Replace a proposal that is in the expected state, and append the event to the audit log, both
     or neither; return False when it isn't in that state any more. Of two users who decide at once,
     one succeeds."""
+    # The condition on the state is what lets one of two users succeed.
     is_replaced = yield from returns_row(
         "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
         " WHERE id = ? AND state = ? RETURNING 1",

@@ -72,6 +72,7 @@ def search_payments(
     """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the
     provider's), and by one of these msisdns, newest first. Each has an index of its own, in the
     order of the page."""
+    # One statement for each index: an OR over them would read the table.
     of_named = (
         "JOIN transactions AS t ON t.gateway_reference = named.gateway_reference AND t.brand = "
         "named.brand"
@@ -93,6 +94,7 @@ def search_payments(
         )
         found += _parse_transactions(rows)
 
+    # A payment may be found by several, as by both of its references.
     return _newest_page(found, limit)
 
 
@@ -108,6 +110,8 @@ def _position_values(before: Position | None) -> tuple[Instant, str]:
 def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     """Return payments that match, newest first. An index is scanned in the order of creation, or
     upwards from `after`, PAYMENTS_SCANNED_MAX rows at most."""
+    # Three ways, by what the filter asks for: few payments that are named elsewhere, the content of
+    # rows, or columns alone.
     if payment_filter.attention is not None:
         return (yield from _list_needing_person(payment_filter, payment_filter.attention))
     if _is_by_content(payment_filter):
@@ -116,6 +120,8 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     scanned, order = _scanned(payment_filter, payment_filter.after or payment_filter.before)
     matching = _matching(payment_filter)
     is_selective = bool(matching.conditions)
+
+    # The limit is on what is scanned, inside; the conditions on what is found come outside.
     scan = f"SELECT {_SCANNED_COLUMNS} FROM transactions AS t {scanned} {order}"
     rows = yield from execute(
         f"SELECT t.order_row, t.progress FROM ({scan}) AS t {matching} {order}",
@@ -130,6 +136,8 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     if page.next_position is not None or not is_selective:
         return page
 
+    # The page is not full, but there may be more beyond what was scanned: the next look goes on
+    # from the last row of this one.
     last_scanned = yield from execute(
         f"SELECT t.created_at, t.gateway_reference FROM transactions AS t {scanned} "
         f"{order} OFFSET ?",
@@ -137,7 +145,9 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         1,
         PAYMENTS_SCANNED_MAX - 1,
     )
-    return PaymentPage(page.transactions, Position(*last_scanned[0]) if last_scanned else None)
+    if last_scanned:
+        return PaymentPage(page.transactions, Position(*last_scanned[0]))
+    return page
 
 
 _SCANNED_COLUMNS = (
@@ -161,6 +171,7 @@ def _is_by_content(payment_filter: PaymentFilter) -> bool:
 
 def _has_content(payment_filter: PaymentFilter, order_row: bytes, progress: bytes) -> bool:
     """Return whether the content of a row is selected, without reading all of it."""
+    # The bytes first: to look for them costs far less than to read the row.
     code = payment_filter.error_code
     if code is not None and (
         _json_bytes(code) not in progress or read_error_code(progress) != code
@@ -182,23 +193,25 @@ def _has_content(payment_filter: PaymentFilter, order_row: bytes, progress: byte
 def _scanned(payment_filter: PaymentFilter, at: Position | None) -> tuple[Where, str]:
     """Return the conditions that an index in the order of creation bounds, and the order of the
     scan."""
-    where = Where().and_("t.brand = ?", payment_filter.brand)
-    where.and_(_OLDER_THAN if payment_filter.after is None else _NEWER_THAN, *_position_values(at))
-    where.and_("t.created_at >= ?", payment_filter.begin).and_(
-        "t.created_at < ?", payment_filter.end
-    )
-    return where, _NEWEST_FIRST if payment_filter.after is None else _OLDEST_FIRST
+    beyond = _OLDER_THAN
+    order = _NEWEST_FIRST
+    if payment_filter.after is not None:
+        beyond = _NEWER_THAN
+        order = _OLDEST_FIRST
+
+    where = Where().and_("t.brand = ?", payment_filter.brand).and_(beyond, *_position_values(at))
+    where.and_("t.created_at >= ?", payment_filter.begin)
+    where.and_("t.created_at < ?", payment_filter.end)
+    return where, order
 
 
 def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     """Select by what only the rows' content says, such as the provider. The rows are read a
     thousand at a time; only those that are selected are read as a whole."""
     found: list[Transaction] = []
-    at, scanned_count, upwards = (
-        payment_filter.after or payment_filter.before,
-        0,
-        payment_filter.after is not None,
-    )
+    at = payment_filter.after or payment_filter.before
+    upwards = payment_filter.after is not None
+    scanned_count = 0
     while scanned_count < PAYMENTS_SCANNED_MAX and len(found) <= payment_filter.limit:
         scanned, order = _scanned(payment_filter, at)
         rows = yield from execute(
@@ -213,24 +226,29 @@ def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         if len(rows) < CONTENT_ROWS_READ_MAX:
             return _newest_page(found, payment_filter.limit, upwards=upwards)
 
-        at, scanned_count = Position(*rows[-1][:2]), scanned_count + len(rows)
+        at = Position(*rows[-1][:2])
+        scanned_count += len(rows)
 
     page = _newest_page(found, payment_filter.limit, upwards=upwards)
     if page.next_position is not None:
         return page
 
+    # The page is not full: the next look goes on where this one has come to.
     return PaymentPage(page.transactions, at)
 
 
 def _list_needing_person(
     payment_filter: PaymentFilter, times: AttentionTimes
 ) -> SqlQuery[PaymentPage]:
+    """Return a page of the payments that need a person: all of them are found, and a part is
+    shown."""
     rows, _ = yield from _rows_needing_person(payment_filter, times)
     limit, after, before = payment_filter.limit, payment_filter.after, payment_filter.before
     if after is not None:
         nearest = [row for row in reversed(rows) if row[:2] > _position_values(after)]
     else:
         nearest = [row for row in rows if row[:2] < _position_values(before)]
+
     shown = _parse_transactions([row[2:] for row in nearest[: limit + 1]])
     return _newest_page(shown, limit, upwards=after is not None)
 
@@ -240,6 +258,7 @@ def _rows_needing_person(
 ) -> SqlQuery[tuple[list[Row], bool]]:
     """Return created_at, gateway_reference, order_row and progress of the payments that need a
     person and match, the newest first, and whether all were found."""
+    # 1. Which payments: each of these is few rows of an index of its own.
     stuck = yield from stuck_transactions(times.own_time, limit=STUCK_READ_MAX)
     reported = yield from execute(
         "SELECT gateway_reference FROM suspense WHERE closed_at IS NULL"
@@ -255,6 +274,7 @@ def _rows_needing_person(
     named = {payment.reference for payment in stuck} | {row[0] for row in reported} | set(late)
     is_complete = len(stuck) < STUCK_READ_MAX and max(len(reported), len(late)) < ATTENTION_READ_MAX
 
+    # 2. Those of them that match.
     where = _matching(payment_filter).among("t.gateway_reference", sorted(named))
     where.and_("t.brand = ?", payment_filter.brand)
     where.and_("t.created_at >= ?", payment_filter.begin)
@@ -276,6 +296,7 @@ def total_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentTotals]:
         )
         return _total([row[2] for row in found], is_complete=is_complete)
 
+    # The same total on every page of a list.
     newest = evolve(payment_filter, before=None, after=None)
     scanned, order = _scanned(newest, None)
     matching = _matching(newest)
@@ -286,6 +307,8 @@ def total_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentTotals]:
         TOTALLED_MAX,
         *matching.values,
     )
+
+    # One more row would have been scanned: the total says "of the newest".
     older = yield from execute(
         f"SELECT 1 FROM transactions AS t {scanned} {order} OFFSET ?",
         *scanned.values,
@@ -296,6 +319,7 @@ def total_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentTotals]:
 
 
 def _total(order_rows: Sequence[bytes], *, is_complete: bool) -> PaymentTotals:
+    # Simulated money is added to no other.
     heads = [read_order_head(row) for row in order_rows]
     return PaymentTotals(
         len(heads),
@@ -335,7 +359,8 @@ def stuck_transactions(
             " AND w.created_at >= ? AND (w.created_at, w.gateway_reference) > (?, ?)"
             " ORDER BY w.created_at, w.gateway_reference LIMIT ?",
             earlier(now, STUCK_AFTER),
-            now,  # What a wrong clock has dated in the future may be older than it looks.
+            # What a wrong clock has dated in the future may be older than it looks.
+            now,
             at.created_at,
             at.created_at,
             at.gateway_reference,
@@ -363,9 +388,14 @@ def _newest_page(
     different = {transaction.reference: transaction for transaction in transactions}
     ordered = sorted(different.values(), key=position_of, reverse=not upwards)
     page = ordered[:limit]
-    return PaymentPage(
-        page[::-1] if upwards else page, position_of(page[-1]) if len(ordered) > limit else None
-    )
+    next_position = None
+    if len(ordered) > limit:
+        next_position = position_of(page[-1])
+
+    if upwards:
+        page.reverse()
+
+    return PaymentPage(page, next_position)
 
 
 def position_of(transaction: Transaction) -> Position:

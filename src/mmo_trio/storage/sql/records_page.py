@@ -30,6 +30,8 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
     """Return a page of transaction objects. Needs one snapshot for its statements."""
     backwards = query.before is not None
     rows, has_more = yield from _read_page(query, query.before or query.after, backwards=backwards)
+
+    # An empty page still says whether there is something on its other side.
     if not rows:
         place = place_beside(query)
         opposite = place and (
@@ -39,8 +41,14 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
 
     nearest = Position(*rows[0][:2])
     opposite = yield _select_rows(query, nearest, "1", backwards=not backwards, limit=1)
+
+    # A page is always in the order of creation, from whichever side it was read.
+    has_previous = bool(opposite)
+    has_next = has_more
     if backwards:
         rows.reverse()
+        has_previous = has_more
+        has_next = bool(opposite)
 
     first, last = Position(*rows[0][:2]), Position(*rows[-1][:2])
     simulated = tuple(bool(is_simulated) for *_, is_simulated in rows)
@@ -48,8 +56,8 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
         _take_objects(rows),
         first,
         last,
-        has_previous=has_more if backwards else bool(opposite),
-        has_next=bool(opposite) if backwards else has_more,
+        has_previous=has_previous,
+        has_next=has_next,
         simulated=simulated,
     )
 
@@ -68,6 +76,8 @@ def _read_page(
         rows, has_more = yield from _read_rows(
             query, beyond, query.page_size + 1 - len(found), backwards=backwards
         )
+
+        # Popped one by one, so that no row is in memory beside its object.
         rows.reverse()
         while rows:
             created_at, reference, is_simulated, *stored = rows.pop()
@@ -89,6 +99,7 @@ def _read_rows(
 ) -> SqlQuery[tuple[list[Row], bool]]:
     """Return so many rows beyond a position, or the first of them if all have too many bytes; and
     whether more follow within the limit."""
+    # Many rows: their sum first, which is usually small enough, and only then the size of each.
     if limit > UNMEASURED_ROWS + 1:
         measure = _select_rows(query, beyond, _STORED_SIZE, backwards=backwards, limit=limit)
         ((total,),) = yield evolve(
@@ -114,7 +125,9 @@ def _count_fitting(sizes: Iterable[int], query: ListRecords) -> int:
         total += size
         if count == query.page_size or (total > query.bytes_max and count > 0):
             break
+
         count += 1
+
     return count
 
 
@@ -136,7 +149,8 @@ def _select_rows(
     begin, end = query.begin, query.end
     if beyond is not None and backwards:
         end = Instant(min(end, beyond.created_at + 1))
-    elif beyond is not None:  # The index is entered at the position, not at the window's edge.
+    elif beyond is not None:
+        # The index is entered at the position, not at the window's edge.
         begin = max(begin, beyond.created_at)
 
     where = Where().and_("brand = ?", query.brand)
@@ -151,6 +165,7 @@ def _select_rows(
 
     where.and_("type = ?", query.type and query.type.value).and_("method = ?", query.method)
     where.and_("status = ?", query.status and query.status.value)
+    # All three columns of the index, so that it is read in its order and nothing is sorted.
     order = "DESC" if backwards else "ASC"
     return SqlStatement(
         f"SELECT created_at, gateway_reference, {columns} FROM transactions {where}"

@@ -101,6 +101,7 @@ class RetentionStore:
 
 
 def _take_lease(schema: SqlSchema, holder: str, duration: Span) -> SqlQuery[bool]:
+    # One row for all processes: that of them works which finds it its own or run out.
     now = schema.now()
     return returns_row(
         f"UPDATE retention_lease SET holder = ?, held_until = {now.text} + ?"
@@ -135,8 +136,11 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
     position = yield from _state(duty.value)
     where = Where()
     match duty:
-        case RetentionDuty.CALLBACK_BODIES | RetentionDuty.BREAKER_CHANGES | RetentionDuty.BALANCES:
-            table, at = "provider_balances" if duty is RetentionDuty.BALANCES else duty.value, "at"
+        case RetentionDuty.CALLBACK_BODIES | RetentionDuty.BREAKER_CHANGES:
+            table, at = duty.value, "at"
+            where.and_("at < ?", before)
+        case RetentionDuty.BALANCES:
+            table, at = "provider_balances", "at"
             where.and_("at < ?", before)
         case RetentionDuty.PERSONAL_DATA:
             table, at = "transactions", "created_at"
@@ -160,11 +164,13 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
 
 def _remove_oldest(table: str, before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:
     """Remove the oldest rows of a table."""
+    # All of the last one's instant go with it, so that a step may remove a few more than its limit.
     rows = yield from execute(
         f"SELECT at FROM {table} WHERE at < ? ORDER BY at LIMIT ?", before, limit
     )
     if not rows:
         return RetentionStep(0, "", is_last=True)
+
     removed = yield from execute(f"DELETE FROM {table} WHERE at <= ? RETURNING 1", rows[-1][0])
     return RetentionStep(len(removed), "", is_last=len(rows) < limit)
 

@@ -25,16 +25,24 @@ def list_reversals(query: ListReversals) -> SqlQuery[Records]:
     found = yield _select_rows(
         query, query.before or query.after, backwards=backwards, limit=size + 1
     )
-    rows, has_more = list(found[:size]), len(found) > size
+    rows = list(found[:size])
+    has_more = len(found) > size
 
+    # An empty page still says whether there is something on its other side.
     if not rows:
         place = place_beside(query)
         beside = place and (yield _select_rows(query, place, backwards=not backwards, limit=1))
         return empty_page(query, has_opposite=bool(beside))
 
     opposite = yield _select_rows(query, _position(rows[0]), backwards=not backwards, limit=1)
+
+    # A page is always in the order of change, from whichever side it was read.
+    has_previous = bool(opposite)
+    has_next = has_more
     if backwards:
         rows.reverse()
+        has_previous = has_more
+        has_next = bool(opposite)
 
     payments = yield from _payments(query.brand, [reference for _, reference, _ in rows])
     return Records(
@@ -44,8 +52,8 @@ def list_reversals(query: ListReversals) -> SqlQuery[Records]:
         ),
         _position(rows[0]),
         _position(rows[-1]),
-        has_previous=has_more if backwards else bool(opposite),
-        has_next=bool(opposite) if backwards else has_more,
+        has_previous=has_previous,
+        has_next=has_next,
         simulated=tuple(payments[reference].order.is_simulated for _, reference, _ in rows),
     )
 

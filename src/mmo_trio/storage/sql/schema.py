@@ -30,6 +30,7 @@ class SqlSchema:
     host_of_brand: str
     """The expression of a brand's own host, or NULL."""
     breaker_table: str
+    """The table that has the breakers of brands."""
     clear_breaker: str
     """The statement that removes a brand's breaker."""
     clock_record_age: str
@@ -69,6 +70,7 @@ def report_nothing(number: int, last: int) -> None:
 def log_migration(before: int, after: int, duration_s: float) -> None:
     """Log that the schema of a store that was there before is another one; from there no command
     leads back."""
+    # A new store is at 0: it has nothing to go back to.
     if 0 < before < after:
         versions = {"from": before, "to": after}
         logger.warning(
