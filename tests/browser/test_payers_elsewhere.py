@@ -4,28 +4,24 @@ three languages; and the back button, two tabs and a second return."""
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from queue import Queue
 
 import pytest
-import trio
 from attrs import evolve
 from playwright.sync_api import Browser, Page, expect
 
-from mmo_sansio.values.clock import Span
-from mmo_simulators.operators.pawapay.api import PawapaySimulator, open_pawapay
-from mmo_simulators.server.serving import serve, system_now
+from mmo_simulators.operators.pawapay.api import PawapaySimulator
 from tests.browser.conftest import NARROW
 from tests.support.browser import browser_page, check_axe, check_axe_without_scripts
-from tests.support.browser_gateway import PATIENCE_S, Sandbox, Shop, serving_sandbox
+from tests.support.browser_gateway import Sandbox, Shop, serving_sandbox
 from tests.support.pawapay_elsewhere import (
     API_KEY,
     CODE,
     PAGE,
     ElsewhereMarket,
     python_path,
+    serving_operator,
     write_configuration,
 )
 from tests.support.pictures import screenshot
@@ -34,22 +30,8 @@ from tests.support.pictures import screenshot
 @pytest.fixture(scope="module")
 def operator() -> Iterator[tuple[PawapaySimulator, str]]:
     """The operator, whose payers need no time, and its address."""
-    simulator = open_pawapay()
-    simulator.accounts.approval_delay = Span(0)
-    started: Queue[tuple[str, trio.lowlevel.TrioToken, trio.Event]] = Queue()
-
-    async def run() -> None:
-        async with serve(simulator, now=system_now) as origin:
-            ended = trio.Event()
-            started.put((origin, trio.lowlevel.current_trio_token(), ended))
-            await ended.wait()
-
-    thread = threading.Thread(target=trio.run, args=(run,))
-    thread.start()
-    origin, token, ended = started.get(timeout=PATIENCE_S)
-    yield simulator, origin
-    token.run_sync_soon(ended.set)
-    thread.join()
+    with serving_operator() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

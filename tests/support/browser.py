@@ -163,7 +163,8 @@ def check_axe(page: Page, *, part: str | None = None) -> None:
     selector of what has changed on a page that is checked as a whole elsewhere; None: all of it."""
     # Evaluated by the debugger, so the page's own policy neither allows nor stops it. Only faults
     # are fetched, as the list of what is in order is long.
-    page.evaluate(AXE_SCRIPT)
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
     found = page.evaluate(
         "part => axe.run(part ?? document, {resultTypes: ['violations']}).then(results => "
         "results.violations)",

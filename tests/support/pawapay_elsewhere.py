@@ -5,11 +5,19 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
 
+import trio
 from attrs import frozen
 
-from mmo_simulators.operators.pawapay.api import API_TOKEN
+from mmo_sansio.values.clock import Span
+from mmo_simulators.operators.pawapay.api import API_TOKEN, PawapaySimulator, open_pawapay
+from mmo_simulators.server.serving import serve, system_now
+from tests.support.browser_gateway import PATIENCE_S
 from tests.support.provider_packages import package_paths
 
 KIND = "pawapay"
@@ -75,3 +83,26 @@ limits.XOF = {{ min = "100", max = "150000" }}
     brand = f'[[brand]]\nid = "acme"\nname = "Acme"\napi_keys = ["{API_KEY}"]\n'
     brands.write_text(brand + "".join(methods), "utf-8")
     return settings, brands
+
+
+@contextmanager
+def serving_operator() -> Iterator[tuple[PawapaySimulator, str]]:
+    """Run the operator, whose payers need no time, in a thread during the block; its address."""
+    simulator = open_pawapay()
+    simulator.accounts.approval_delay = Span(0)
+    started: Queue[tuple[str, trio.lowlevel.TrioToken, trio.Event]] = Queue()
+
+    async def run() -> None:
+        async with serve(simulator, now=system_now) as origin:
+            ended = trio.Event()
+            started.put((origin, trio.lowlevel.current_trio_token(), ended))
+            await ended.wait()
+
+    thread = threading.Thread(target=trio.run, args=(run,))
+    thread.start()
+    origin, token, ended = started.get(timeout=PATIENCE_S)
+    try:
+        yield simulator, origin
+    finally:
+        token.run_sync_soon(ended.set)
+        thread.join()
