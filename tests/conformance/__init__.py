@@ -48,6 +48,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     batches.check_due_transactions,
     claims.check_claim_survives_restart,
     claims.check_claim_settles_once,
+    claims.check_open_claims_of_a_payment_are_found_among_many,
     reversals.check_reversal_survives_restart,
     reversals.check_reversals_that_wait_for_approval,
     reversals.check_reversal_that_moved_after_all,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from mmo_sansio.messages.inputs import DepositAnswered, DepositClaimWoke
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored
 from mmo_sansio.values import clock
@@ -10,7 +12,7 @@ from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import DepositAnswerOutcome
 from mmo_sansio.values.money import Money
 from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
-from tests.conformance.inputs import brand, claimed, reference
+from tests.conformance.inputs import brand, claimed, creation, reference
 
 _RECEIPT = "RKL51ZDR4F"
 _WOKE = DepositClaimWoke("sandbox", _RECEIPT)
@@ -61,6 +63,27 @@ async def check_claim_survives_restart(open_store: OpenStore) -> None:
             "OTHER ü",
             _RECEIPT,
         ]
+
+
+async def check_open_claims_of_a_payment_are_found_among_many(open_store: OpenStore) -> None:
+    """The open claims that name a payment are found however many others wait before them; a settled
+    one is none of them."""
+    named = reference(9)
+    woke = evolve(_WOKE, payment=named)
+    async with open_store() as store:
+        others = ((claimed(f"OTHER{number}", number), NOON) for number in range(20, 40))
+        await submit_batch(store, (creation(9), NOON), *others)
+        await submit_batch(
+            store,
+            (claimed(_RECEIPT, 1, payment=named), after_noon(1)),
+            (woke, after_noon(31 * clock.SECOND)),
+        )
+    async with open_store() as store:
+        (found,) = await store.open_claims(named)
+        assert (found.receipt, found.payment, found.version) == (_RECEIPT, named, 2)
+        assert await store.open_claims(reference(8)) == []
+        await submit_batch(store, (woke, later(NOON, Span(2 * clock.DAY))))
+        assert await store.open_claims(named) == []
 
 
 async def check_claim_settles_once(open_store: OpenStore) -> None:

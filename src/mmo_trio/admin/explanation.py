@@ -13,17 +13,13 @@ from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import WithheldReason
 from mmo_sansio.payments.evidence import CONTRARY_REASONS
-from mmo_sansio.values.clock import LAST_INSTANT, elapsed, format_with_microseconds
+from mmo_sansio.values.clock import elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import DepositClaim, Source, Stage, Status, Transaction, Type
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import format_span
-
-# Open claims that are searched for those of a payment; more are open only while an operator does
-# not answer.
-CLAIMS_READ_MAX = 10_000
 
 # Payments under one merchantReference that are read, the newest first; there are rarely two.
 SAME_REFERENCE_READ_MAX = 11
@@ -62,7 +58,7 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         await store.admin.callbacks(gateway_reference=reference),
         await store.admin.suspense_of_payment(reference),
         await store.brand_record(order.brand),
-        await open_claims(store, reference),
+        await store.open_claims(reference),
         # The search finds a text in any reference; only the same merchantReference counts here.
         [
             other
@@ -72,15 +68,6 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         ],
         await store.reversals(reference),
     )
-
-
-async def open_claims(store: Store, reference: str) -> Sequence[DepositClaim]:
-    """Return the reported deposits that name a payment and are not settled."""
-    return [
-        claim
-        for claim in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX)
-        if claim.payment == reference
-    ]
 
 
 @frozen

@@ -20,7 +20,6 @@ from mmo_sansio.values.clock import MINUTE, Instant, Span, format_with_microseco
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.admin.explanation import open_claims
 from mmo_trio.storage.interface.admin_types import (
     UNFINISHED_STATES,
     AuditEvent,
@@ -223,7 +222,7 @@ async def find_evidence_against(
 ) -> str | None:
     """Return in a sentence which reported receipt, claim or entry of the suspense book, open or
     closed, contradicts this end of a payment; None when none does. Raises StoreUnavailable."""
-    claims = await open_claims(store, transaction.reference)
+    claims = await store.open_claims(transaction.reference)
     entries = [
         (entry.reason, entry.content)
         for entry in await store.admin.suspense_of_payment(transaction.reference)

@@ -215,7 +215,9 @@ class Scheduler:
             return self.scan_interval_s
 
         # At most an interval: another process may make something due sooner, or end and leave work.
-        return min(max((at - self.own_time()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s)
+        return min(
+            max((at - self.own_time()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s
+        )
 
     async def _wake_due(self, until: Instant) -> WakeRound:
         """Wake one round of due transactions in the order of their times; postpone those that could

@@ -398,7 +398,9 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
             await _switch(target, store, brand, enabled=False)
             return None
         # The hold first: what is accepted from then on is not submitted either.
-        await _switch(target, store, brand, enabled=False, hold=BrandHold(brand, clock.wall_time(), user))
+        await _switch(
+            target, store, brand, enabled=False, hold=BrandHold(brand, clock.wall_time(), user)
+        )
         return await stop_unsubmitted(
             store, brand, user=user, submit=lambda inputs: submit_batch_once(store, inputs, clock)
         )

@@ -178,7 +178,9 @@ def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
         subject = f"suspense:{id}"
         await target.record(store, "suspense_closed", subject, user, note=note)
         by = machine_user().acting_for(user)
-        return await store.admin.close_suspense(id, by=by, note=note, now=target.clock().wall_time())
+        return await store.admin.close_suspense(
+            id, by=by, note=note, now=target.clock().wall_time()
+        )
 
     if not target.with_store(close_it):
         raise NegativeAnswer(

@@ -252,15 +252,17 @@ _INSERT_BREAKER_CHANGES = PreparedStatement("""
 
 
 _INSERT_CLAIMS = PreparedStatement("""
-    INSERT INTO deposit_claims (provider, receipt, version, wake_at, claim)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bytea[])
+    INSERT INTO deposit_claims (provider, receipt, version, wake_at, payment, claim)
+    SELECT * FROM unnest(
+        %s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[], %s::bytea[])
 """)
 _UPDATE_CLAIMS = PreparedStatement("""
     WITH moved AS (
         UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at,
-            claim = new.claim
-        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
-            AS new (provider, receipt, was, version, wake_at, claim)
+            payment = new.payment, claim = new.claim
+        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[],
+            %s::text[], %s::bytea[])
+            AS new (provider, receipt, was, version, wake_at, payment, claim)
         WHERE c.provider = new.provider AND c.receipt = new.receipt AND c.version = new.was
         RETURNING 1
     )
@@ -490,7 +492,7 @@ def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
             deleted += [(*key, was)] if was else []
             continue
 
-        columns = (claim.version, claim.wake_at, serialize_claim(claim))
+        columns = (claim.version, claim.wake_at, claim.payment, serialize_claim(claim))
         if was:
             updated.append((*key, was, *columns))
         else:

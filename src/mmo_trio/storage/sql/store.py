@@ -272,6 +272,14 @@ class Store(ABC):
             return found[0]
         return None
 
+    async def open_claims(self, payment: str) -> Sequence[DepositClaim]:
+        """Return the claims of deposits that name this payment and are not settled."""
+        statement = (
+            "SELECT claim FROM deposit_claims WHERE payment = ? AND wake_at IS NOT NULL"
+            " ORDER BY wake_at, receipt"
+        )
+        return await self._fetch(_parse_claims, statement, payment)
+
     async def deposit_of(self, provider: str, receipt: str) -> str | None:
         """Return the gatewayReference of the deposit that was booked with this receipt."""
         statement = (

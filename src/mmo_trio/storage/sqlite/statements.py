@@ -416,9 +416,15 @@ def _write_claim(
         connection.execute("DELETE FROM deposit_claims WHERE provider = ? AND receipt = ?", key)
     else:
         connection.execute(
-            "INSERT OR REPLACE INTO deposit_claims (provider, receipt, version, wake_at, claim) "
-            "VALUES (?, ?, ?, ?, ?)",
-            (*key, claim.version, claim.wake_at, serialization.serialize_claim(claim)),
+            "INSERT OR REPLACE INTO deposit_claims"
+            " (provider, receipt, version, wake_at, payment, claim) VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                *key,
+                claim.version,
+                claim.wake_at,
+                claim.payment,
+                serialization.serialize_claim(claim),
+            ),
         )
 
 

@@ -58,14 +58,15 @@ CREATE TABLE deposits (
 ) STRICT, WITHOUT ROWID;
 
 -- What operators' unsigned notifications say of money that was received, until it is settled; a settled claim stays, so
--- that its receipt settles nothing else (S4).
+-- that its receipt settles nothing else (S4). `payment` is the one that its bill reference names.
 CREATE TABLE deposit_claims (
-    provider TEXT NOT NULL, receipt TEXT NOT NULL, version INTEGER NOT NULL, wake_at INTEGER,
+    provider TEXT NOT NULL, receipt TEXT NOT NULL, version INTEGER NOT NULL, wake_at INTEGER, payment TEXT,
     claim BLOB NOT NULL,
     PRIMARY KEY (provider, receipt)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX deposit_claims_by_payment ON deposit_claims (payment) WHERE wake_at IS NOT NULL AND payment IS NOT NULL;
 
 -- Money of payments that staff ask back: all reversals of a payment are one row, as their sum is limited. `asked_at` is
 -- that of the newest, `wake_at` the earliest, `unfinished` counts those that have not ended, and `changed_at` says when
