@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from mmo_merchant.api.api_errors import ApiRejection, GatewayUnavailable
+from mmo_merchant.api.api_errors import ApiRejection, GatewayUnavailable, KeyRejected
 from mmo_merchant.api.gateway_requests import ApiAccess
 from mmo_merchant.payroll.earlier_journals import (
     EarlierLine,
@@ -391,8 +391,8 @@ def _ask_gateway(
     is_dry: bool,
 ) -> list[EarlierLine]:
     """Return what the gateway's records have of the last weeks; a dry run looks at the limits of
-    the methods as well. Raises NothingSent for lines that would fail, and LinesNotEnded where
-    nothing may be sent as the gateway did not answer."""
+    the methods as well. Raises NothingSent for lines that would fail and, of a dry run, for a key
+    that the gateway refuses; LinesNotEnded where nothing may be sent as the gateway did not answer."""
     if not gateway or not key:
         click.echo(f"The gateway was not asked. {_NO_GATEWAY}")
         return []
@@ -420,6 +420,10 @@ def _ask_gateway(
     try:
         anyio.run(ask)
     except (ApiRejection, GatewayUnavailable) as error:
+        # A refusal is the gateway's word: it would refuse the payments as well.
+        if is_dry and isinstance(error, ApiRejection):
+            raise NothingSent(_refusal(error)) from None
+
         remark = str(error)
     except KeyboardInterrupt:
         remark = "It was interrupted."
@@ -443,10 +447,15 @@ def _ask_gateway(
     return recorded
 
 
+def _refusal(error: ApiRejection) -> str:
+    return f"The gateway refuses to answer: {error}. Check --gateway and the API key. Nothing was sent."
+
+
 def _compare_names(
     lines: Sequence[PayLine], gateway: str, key: str, options: dict[str, Any]
 ) -> None:
-    """Print each name beside that of the file as soon as it is told."""
+    """Print each name beside that of the file as soon as it is told. Raises NothingSent for a key
+    that the gateway refuses."""
 
     async def ask() -> None:
         client = PacedClient(gateway, key, pace=Pace(1 / options["per_second"]))
@@ -456,6 +465,8 @@ def _compare_names(
 
     try:
         anyio.run(ask)
+    except KeyRejected as error:
+        raise NothingSent(_refusal(error)) from None
     except (ApiRejection, GatewayUnavailable) as error:
         click.echo(f"The names could not be asked for. {error}")
     except KeyboardInterrupt:

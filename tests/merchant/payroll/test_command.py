@@ -228,6 +228,18 @@ async def test_a_dry_run_finds_what_a_method_of_the_gateway_would_refuse(
     assert not file.with_name("salaries.csv.journal").exists()
 
 
+@pytest.mark.spec("A1")
+async def test_a_dry_run_with_a_key_that_the_gateway_refuses_is_no_good_end(
+    gateway: Running, file: Path
+) -> None:
+    write(file, "254712345001,20,a")
+    done = await pay(file, gateway, "--dry-run", "--key", "of-another")
+    assert done.exit_code == 2, done.output
+    assert "The gateway refuses to answer: 401 unauthorized" in done.output
+    assert "Check --gateway and the API key. Nothing was sent." in done.output
+    assert not file.with_name("salaries.csv.journal").exists()
+
+
 @pytest.mark.spec("R1", "C12")
 @pytest.mark.parametrize("moved", ["name", "amount"])
 async def test_what_another_machine_has_paid_is_told_by_the_records(

@@ -187,7 +187,8 @@ async def test_a_key_that_is_refused_is_told_once(airtel: RunningSimulator, file
         provider_kinds=KINDS,
     ) as running:
         done = await pay(file, running, "--dry-run", "--names", "--key", "of-another")
-    assert "The names could not be asked for. 401 unauthorized" in done.output
+    assert done.exit_code == 2
+    assert done.output.count("The gateway refuses to answer: 401 unauthorized") == 1
     assert not told(done.output)
 
 
