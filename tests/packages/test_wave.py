@@ -29,7 +29,7 @@ from tests.packages.environments import ROOT, Environment, a_wheel, an_environme
 from tests.support.console_browser import PASSWORD, ConsoleBrowser
 from tests.support.merchant import Answer, Merchant, ask
 from tests.support.mmo_process import SETTINGS_ON_A_FILE, Process, serving_process
-from tests.support.operator_matrix import NEVER
+from tests.support.operator_gateway import NEVER
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.long, pytest.mark.trio]

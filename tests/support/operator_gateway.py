@@ -10,7 +10,7 @@ from typing import Any
 import trio
 from attrs import define, field, frozen
 
-from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, later
 from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.server.serving import serve
 from mmo_trio.brands.keyring import KeyRing
@@ -22,6 +22,8 @@ from tests.support.sandbox_gateway import Running, serving
 
 API_KEY = "operators-test-key-01234567"
 METHOD = "operator"
+NEVER: Span = HOUR
+"""Longer than any client waits for an answer."""
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 BRANDS = """

@@ -4,7 +4,7 @@ and compares them with an operator's book."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -62,17 +62,14 @@ def json_answer(status: int, document: object = None) -> HttpResponse:
     return HttpResponse(status, (), b"" if document is None else json.dumps(document).encode())
 
 
-def check_back(
-    payment: Transaction, known: Sequence[Reversal], back: Money, forgotten: Iterable[Reversal] = ()
-) -> None:
+def check_back(payment: Transaction, known: Sequence[Reversal], back: Money) -> None:
     """Compare what the operator's book says went back of a payment with its reversals: those that
-    have succeeded, and of those of which only a person knows more, or that a restored backup did
-    not have, any."""
+    have succeeded, and of those of which only a person knows more, any."""
     succeeded = sum(each.amount.minor for each in known if each.state is ReversalState.SUCCEEDED)
     unsure = (ReversalState.UNKNOWN, ReversalState.MOVED_AFTER_ALL)
     open_ = [each for each in known if each.state in unsure]
     sums = {succeeded}
-    for each in (*open_, *forgotten):
+    for each in open_:
         sums |= {one + each.amount.minor for one in sums}
     assert back.minor <= payment.order.requested.minor, (
         f"{payment.reference}: more went back than was paid"

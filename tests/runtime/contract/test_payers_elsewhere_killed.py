@@ -28,8 +28,7 @@ from tests.support.mmo_process import (
     recording_callbacks,
     serving_process,
 )
-from tests.support.operator_gateway import FORM, RunningSimulator, run_simulator
-from tests.support.operator_matrix import NEVER
+from tests.support.operator_gateway import FORM, NEVER, RunningSimulator, run_simulator
 from tests.support.pawapay_elsewhere import (
     API_KEY,
     CODE,
