@@ -392,7 +392,8 @@ def _ask_gateway(
 ) -> list[EarlierLine]:
     """Return what the gateway's records have of the last weeks; a dry run looks at the limits of
     the methods as well. Raises NothingSent for lines that would fail and, of a dry run, for a key
-    that the gateway refuses; LinesNotEnded where nothing may be sent as the gateway did not answer."""
+    that the gateway refuses; LinesNotEnded where nothing may be sent as the gateway did not
+    answer."""
     if not gateway or not key:
         click.echo(f"The gateway was not asked. {_NO_GATEWAY}")
         return []

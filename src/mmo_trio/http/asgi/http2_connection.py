@@ -113,11 +113,6 @@ class Http2Connection(ServerConnection):
         thread may call this."""
         return self._transport.has_ended()
 
-    def has_client_left(self) -> bool:
-        """Tell whether the client is known to have closed the connection, or its side of it. Any
-        thread may call this."""
-        return self._transport.has_ended()
-
     def _stop(self) -> None:
         if self._is_http2:
             self._receiving.cancel()

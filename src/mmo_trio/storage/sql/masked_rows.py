@@ -170,8 +170,8 @@ def mask_payments(
     yield from _mask_claims_of(masked)
     forget(_references_of(ended))
 
-    # 3. What repeats their data. Of all that have ended, not only of the masked: lines may tell what
-    #    the payment itself does not.
+    # 3. What repeats their data, of all that have ended and not only of the masked: lines may tell
+    #    what the payment itself does not.
     for brand, some in _by_shard(schema, ended):
         where = _about_payments(schema, brand, some)
         yield from _mask_journal(schema, where)
