@@ -449,7 +449,10 @@ def _ask_gateway(
 
 
 def _refusal(error: ApiRejection) -> str:
-    return f"The gateway refuses to answer: {error}. Check --gateway and the API key. Nothing was sent."
+    return (
+        f"The gateway refuses to answer: {error}. Check --gateway and the API key."
+        " Nothing was sent."
+    )
 
 
 def _compare_names(
