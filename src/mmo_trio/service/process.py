@@ -12,7 +12,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import FrameType
 from typing import Final
@@ -24,6 +24,7 @@ from attrs import define, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers
+from mmo_sansio.values.clock import Instant
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
 from mmo_trio.console.overview import keep_ready
@@ -95,54 +96,86 @@ async def run_service(
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
 
-    settings = config.settings
     # 1. What can fail without a store comes first: certificates, then the store itself.
-    shutdown = Shutdown(trio.Event() if drain is None else drain, _idle_grace_s(settings))
+    settings = config.settings
     certificates = open_certificates(settings.listen)
-    with ignore_repeated_stops(shutdown.requested) if drain is None else nullcontext():
+    handles_signals = drain is None
+    if drain is None:
+        drain = trio.Event()
+
+    shutdown = Shutdown(drain, _idle_grace_s(settings))
+    stops = ignore_repeated_stops(drain) if handles_signals else nullcontext()
+    with stops:
         async with (
             open_store(settings.database.url, serving=True) as store,
-            trio.open_nursery() as signals,
+            trio.open_nursery() as watching,
         ):
-            if drain is None:
-                idle_grace_s = None
-                if inherited is not None:
-                    idle_grace_s = to_seconds(settings.limits.drain_timeout) / 2
-                    signals.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
-                await signals.start(_handle_signals, shutdown, certificates, idle_grace_s)
-            # 2. Sockets before resources, as the port that was free is part of the gateway's
-            # addresses.
+            if handles_signals:
+                await _watch_stops(watching, shutdown, settings, certificates, inherited)
+
+            # 2. Sockets before resources, as the port that was free is part of the addresses.
             if inherited is None:
                 listening_sockets = open_listening_sockets(settings.listen)
             else:
                 listening_sockets = inherited.listening_sockets
+
             try:
                 # 3. No engine runs before it is known that the store lacks nothing that was served.
                 mark_keeper = await recognise_store(store, config)
-                signals.start_soon(mark_keeper.run, shutdown.requested.set)
+                watching.start_soon(mark_keeper.run, drain.set)
+
+                # 4. All parts, then their nurseries, until the shutdown is requested.
                 addresses = listener_urls(config, listening_sockets)
                 resources = await build_resources(
                     config, store, addresses, password_hasher=password_hasher
                 )
                 listeners = Listeners(
-                    assemble(
-                        resources,
-                        lambda: None if certificates is None else certificates.expires_at,
-                    ),
+                    assemble(resources, partial(_expiry, certificates)),
                     settings,
                     {name: to_listener(opened) for name, opened in listening_sockets.items()},
                     certificates,
                     shutdown,
                     compiles_templates=True,
                 )
-                with sandbox_time_in_logs(resources.clock) if config.is_sandbox else nullcontext():
+                with _sandbox_logs(resources):
                     await run_components(resources, listeners, on_ready)
             finally:
                 for listening_socket in listening_sockets.values():
                     listening_socket.close()
-            # Behind the last commit, so that the next start finds the mark of a store at rest.
+
+            # 5. Behind the last commit, so that the next start finds the mark of a store at rest.
             await mark_keeper.write_last()
-            signals.cancel_scope.cancel()
+            watching.cancel_scope.cancel()
+
+
+async def _watch_stops(
+    watching: trio.Nursery,
+    shutdown: Shutdown,
+    settings: Settings,
+    certificates: Certificates | None,
+    inherited: Inherited | None,
+) -> None:
+    """Begin to handle signals and, in a worker process, to watch the supervisor."""
+    idle_grace_s = None
+    if inherited is not None:
+        # Half of the drain: the other half is for the requests that come within it.
+        idle_grace_s = to_seconds(settings.limits.drain_timeout) / 2
+        watching.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
+
+    await watching.start(_handle_signals, shutdown, certificates, idle_grace_s)
+
+
+def _expiry(certificates: Certificates | None) -> Instant | None:
+    """Return when the certificate in use expires, which each reload changes."""
+    if certificates is None:
+        return None
+    return certificates.expires_at
+
+
+def _sandbox_logs(resources: Resources) -> AbstractContextManager[None]:
+    if resources.config.is_sandbox:
+        return sandbox_time_in_logs(resources.clock)
+    return nullcontext()
 
 
 async def run_components(
@@ -221,9 +254,12 @@ class Listeners:
         )
         certificates = self.certificates
         tls = None if certificates is None else certificates.context
-        sandbox = parts.pages_context.sandbox
+        merchant_api: Handler = parts.api
+        if (sandbox := parts.pages_context.sandbox) is not None:
+            merchant_api = sandbox.request_log  # Which passes them on.
+
         api = self._context(
-            parts.api if sandbox is None else sandbox.request_log,
+            merchant_api,
             limits.listener_limits,
             tls=tls,
             descriptors_max=shares.api,
@@ -234,7 +270,7 @@ class Listeners:
             # Imported here, as few gateways need it.
             from mmo_trio.http.asgi.http2_connection import Http2Connection
 
-            # A listener of its own, whose TLS offers nothing but h2.
+            # A listener of its own, with connections of its own and the same handler.
             http2 = self._context(
                 api.handler,
                 limits.listener_limits,
@@ -258,7 +294,10 @@ class Listeners:
         )
 
         # Staff get half of what payers do, unless nobody is to be paced.
-        console_share = limits.pages_share / 2 if limits.pages_share < 1 else 1.0
+        console_share = limits.pages_share
+        if console_share < 1:
+            console_share /= 2
+
         console_handler = self._host(console, console_share)
         await self._serve(
             nursery,
@@ -296,10 +335,10 @@ class Listeners:
         """Return what a listener is told: what differs between listeners, and what all have in
         common."""
         listen = self.settings.listen
-        is_clear_public = tls is None and bool(listen.proxy_trusted)
+        is_clear_behind_proxy = tls is None and bool(listen.proxy_trusted)
         rules = AcceptRules(
             TrustedProxies.of(listen).is_trusted,
-            only_from_proxies=is_clear_public and not listen.allow_clear,
+            only_from_proxies=is_clear_behind_proxy and not listen.allow_clear,
             descriptors_max=descriptors_max,
         )
         return ListenerContext(
