@@ -92,6 +92,7 @@ def decode_cursor(
         raise CursorError("not of a known form")
 
     tag, payload = packed[1 : 1 + _TAG_BYTES], packed[1 + _TAG_BYTES :]
+
     # Every key is tried, and none is left out early, so the time tells nothing.
     if not sum(compare_digest(tag, _tag(payload, of, brand, key)) for key in keys):
         raise CursorError("not signed by this gateway for this brand")

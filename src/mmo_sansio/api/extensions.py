@@ -101,6 +101,7 @@ def reversed_payment_object(reversed: ReversedPayment) -> bytes:
     """Return the JSON object of a payment with its reversals. What staff wrote about them, and who
     they are, is not in it."""
     order, progress = reversed.payment.order, reversed.payment.progress
+
     # What was moved after the payment had failed: the payment itself shows nothing of it.
     late = next((reversal.reported for reversal in reversed.reversals if reversal.reported), None)
     changed_at = max(reversal.changed_at for reversal in reversed.reversals)

@@ -82,6 +82,7 @@ def _creation_body(order: Order, hpp_url: str) -> str:
     # Only deposits have none, and nobody creates them.
     assert order.merchant_reference is not None
     assert order.reconciliation_reference is not None
+
     # A web pay-in has two members more (C6).
     page = ""
     if order.page is not None:
@@ -118,6 +119,7 @@ def page_response(
     ]
     begin = b'{"data":['
     end = f'],"pages":{{"next":{cursors[0]},"previous":{cursors[1]}}}}}'.encode("ascii")
+
     # One join: a page may have megabytes, and a second one would copy them all.
     *others, last = records.objects or (b"",)
     pieces = [*others, last + end]
@@ -288,6 +290,7 @@ def qr_code_request(transaction: Transaction, key: bytes, *, image: str) -> Http
         f',"qrImage":{_json_string(image)}'
         f',"expiresAt":"{format_with_microseconds(order.to_utc(order.expires_at))}"}}'
     )
+
     return _post(order.display_qr_url, key, body.encode())
 
 

@@ -130,6 +130,7 @@ def result_host_error(url: str, result_hosts: Collection[str]) -> str | None:
         return None
 
     host = parse_url(url).host
+
     # `*.shop.example` covers each name below shop.example, at any depth, and not itself.
     parents = (f"*{host[at:]}" for at, character in enumerate(host) if character == ".")
     if host in result_hosts or any(parent in result_hosts for parent in parents):
@@ -145,6 +146,7 @@ def parse_result_host(text: str) -> str:
     """Return a host of `Brand.result_hosts` as it is stored. Raises UrlError."""
     wildcard, name = ("*.", text[2:]) if text.startswith("*.") else ("", text)
     target = parse_url(f"https://{name}/")
+
     # The parser drops a default port and adds a slash, so what was written is looked at, too.
     if (target.path_and_query, target.port) != ("/", DEFAULT_PORTS["https"]) or name.endswith(
         ("/", ":443")

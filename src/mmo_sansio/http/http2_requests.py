@@ -98,6 +98,7 @@ def _request_line(pseudo: dict[bytes, bytes]) -> tuple[bytes, bytes]:
             raise _malformed(f"The field {name.decode()} is missing.")
 
     method, path = pseudo[b":method"], pseudo[b":path"]
+
     # `*` asks about the server as a whole, and only OPTIONS does (RFC 9113 section 8.3.1).
     if not path.startswith(b"/") and not (path == b"*" and method == b"OPTIONS"):
         raise _malformed("The request target must be a path that begins with a slash.")

@@ -134,6 +134,7 @@ def _forbidden_description(address: Address, *, allow_private: bool) -> str | No
             if forbidden.private and allow_private:
                 return None
             return forbidden.description
+
     # ISATAP carries an IPv4 address in the lowest 32 bits, in whatever network.
     if isinstance(address, IPv6Address) and (int(address) >> 32) & 0xFDFFFFFF == _ISATAP_IDENTIFIER:
         return "an IPv4 address in disguise (ISATAP)"
@@ -165,6 +166,7 @@ def parse_ipv4_host(host: str) -> IPv4Address | None:
         return None
 
     numbers = [_parse_number(part) for part in parts]
+
     # `1.2.3.4.5`, or a number too large for its one byte.
     if len(numbers) > 4 or any(number > 255 for number in numbers[:-1]):
         raise AddressValueError(host)

@@ -117,11 +117,13 @@ def request_bytes(request: HttpRequest, target: UrlTarget, *, user_agent: bytes)
         b"User-Agent: " + user_agent,
         b"Accept-Encoding: identity",
     ]
+
     # A POST without a body says so, or a server waits for one (RFC 9110 section 8.6).
     if request.body or request.method not in ("GET", "DELETE"):
         fields.append(b"Content-Length: %d" % len(request.body))
 
     fields += [_field_name(name) + b": " + value for name, value in request.headers]
+
     # A key or a header of an operator's account could hold a line end, which would begin a second
     # field.
     if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD_LINE.fullmatch, fields))):
@@ -142,6 +144,7 @@ def retry_after(response: HttpResponse, *, now: Instant) -> Span:
     """Return how long the sender asks to wait before the next request (RFC 9110 section 10.2.3); 0
     when it does not."""
     text = (response.value(b"retry-after") or b"").decode("latin-1")
+
     # Seconds, or a date.
     if text.isascii() and text.isdigit():
         # More digits are above the maximum anyway, and a conversion of thousands would be slow.

@@ -242,6 +242,7 @@ def _check_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
         return None
     if matched:
         return MALFORMED.problem("Only HTTP/1 is spoken here.")
+
     return MALFORMED.problem(
         "The request line is not a method, a target and a version, one space apart."
     )
@@ -249,6 +250,7 @@ def _check_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
 
 def _field_line_error(line: bytes) -> str:
     name, colon, _ = line.partition(b":")
+
     # RFC 9112 section 5.2: folding is obsolete, and was used to hide fields.
     if line.startswith((b" ", b"\t")):
         return "A header field is folded onto a second line; send it on one."
@@ -256,6 +258,7 @@ def _field_line_error(line: bytes) -> str:
         return "A header line has no colon."
     if not name:
         return "A header field has no name."
+
     # RFC 9112 section 5.1: some programs drop the blank, others the field.
     if name.endswith((b" ", b"\t")):
         return "There is a space between the name of a header field and its colon."
@@ -297,6 +300,7 @@ def _check_transfer_coding(
     """Check the transfer coding by RFC 9112 section 6.1."""
     if not codings:
         return None
+
     # RFC 9112 section 6.3: a proxy that took the other one would see a second request in the body.
     if lengths:
         return MALFORMED.problem("Content-Length and Transfer-Encoding exclude each other.")

@@ -208,6 +208,7 @@ def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
             codings.append(value.strip(b" \t").lower())
 
     framing = _framing(lengths, codings, is_http10=head["minor"] == b"0")
+
     # 3. These two have no body, whatever their fields say (RFC 9112 section 6.3).
     return status, 0 if status in (204, 304) else framing
 

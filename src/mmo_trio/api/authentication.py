@@ -172,6 +172,7 @@ class Authenticator:
         self._wrong_keys[network] = bucket
         while len(self._wrong_keys) > ADDRESSES_MAX:
             self._wrong_keys.popitem(last=False)
+
         # One line when the limit is reached, not one for each attempt.
         was_limited = bucket.delay(now) > 0
         bucket.spend(now)
@@ -189,6 +190,7 @@ class Authenticator:
         if not brand_by_host:
             return True
         owner = brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
+
         return owner is None or owner == brand
 
     async def _read_hosts_once(self, asked: Sequence[None]) -> Sequence[Mapping[str, str]]:
@@ -201,12 +203,14 @@ class Authenticator:
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
         record = await self._store.brand_record(order.brand)
+
         # 1. Which key, and whether anything may be sent at all.
         selected = delivery_key.select_delivery_key(record, order, url)
         if isinstance(selected, delivery_key.DeliveryRefused):
             return selected
 
         assert record is not None, "it has the selected key"
+
         # 2. The key that made the payment was retired: whoever had it has chosen the host.
         maker = delivery_key.maker_of(order, record.keys)
         if maker is not None and maker.retired_at is not None:

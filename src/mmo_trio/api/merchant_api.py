@@ -221,6 +221,7 @@ class MerchantApi:
 
         Raises one of PROBLEM_ERRORS."""
         now = self.clock.monotonic()
+
         # In true time: a sandbox's advance makes no client impatient.
         sender = Sender(earlier(now, self.clock.offset), context.has_left)
         owner = await self._find_key_owner(head, context, now)
@@ -290,6 +291,7 @@ class MerchantApi:
             return None
 
         context.brand = owner.brand.id
+
         # A disabled brand is refused anyway, and its rate is nobody's concern.
         if owner.brand.enabled and owner.brand.limits.requests_per_second is not None:
             await self.request_rates.check(owner.brand)

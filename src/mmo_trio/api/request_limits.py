@@ -90,6 +90,7 @@ class RequestRates:
 
         # Brands are few, and known to the store: nothing has to be forgotten.
         bucket = buckets.setdefault(brand, TokenBucket(rate, burst))
+
         # They may have changed since the last request.
         bucket.per_second = rate / self._processes
         bucket.burst = max(1, round(burst / self._processes))

@@ -98,6 +98,7 @@ def plan_brands(
         for entry in configured
         if entry.brand.id in stored
     ]
+
     # 2. Methods that the file does not have stay unless it prunes: a forgotten line takes none
     # away.
     missing = {
@@ -105,6 +106,7 @@ def plan_brands(
         for brand in known
     }
     known = [evolve(brand, methods=(*brand.methods, *missing[brand.id])) for brand in known]
+
     # 3. What is new, what differs, what goes.
     names = {entry.brand.id for entry in configured}
     added = tuple(entry.brand for entry in configured if entry.brand.id not in stored)
@@ -198,6 +200,7 @@ def _missing_keys(
     is_sandbox: bool,
 ) -> Iterator[NewApiKey]:
     length_min = SANDBOX_API_KEY_LENGTH_MIN if is_sandbox else API_KEY_LENGTH_MIN
+
     # Retired ones as well: a key that was another brand's must not come back.
     owners = {key.digest: key.brand for record in current for key in record.keys}
     for brand in configured:
@@ -317,6 +320,7 @@ async def _plan_start(
         may_enable=False,
     )
     await check_new_ids(store, plan)
+
     # A key can be shown only once, and nobody reads what a service prints at its start (A5).
     if (keyless := plan.brands_needing_keys) and not is_sandbox:
         if len(keyless) > NAMES_SHOWN_MAX:

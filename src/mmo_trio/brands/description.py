@@ -128,6 +128,7 @@ def changed_values(before: Brand, after: Brand) -> list[tuple[Member, Any, Any]]
     members = [*old, *(member for member in new if member not in old)]
     methods = list(dict.fromkeys(method for method, _ in members))
     changed = [member for member in members if old.get(member) != new.get(member)]
+
     return [
         (method, old.get(method), new.get(method))
         for method in sorted(changed, key=lambda each: methods.index(each[0]))

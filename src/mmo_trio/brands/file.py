@@ -163,6 +163,7 @@ def _amount(table: FileTable, key: str) -> Money:
     # The message has the whole place, `limits.KES.max`.
     _, currency, name = key.split(".")
     value = table.values["limits"][currency][name]
+
     # A whole number is exact, and true is none.
     if isinstance(value, bool) or not isinstance(value, str | int):
         table.fail(key, f"{value!r} is no exact amount.", f'Put it in quotes: "{value}".')
@@ -721,6 +722,7 @@ def parse_brands(
     top = FileTable(source, document, providers, rules, Path(source).parent, elsewhere)
     top.allow_only(("brand",))
     brands = tuple(_parse_brand(source, table) for table in top.tables("brand", "[[brand]]"))
+
     # Across brands: each of these leads a request to one brand.
     _check_unique(source, "id", (brand.brand.id for brand in brands))
     _check_unique(source, "host", (brand.brand.host for brand in brands if brand.brand.host))

@@ -332,6 +332,7 @@ async def rotate_master_key(
     first, second = _load_two(file, "begin with `mmo keys prepare`")
     newest, other = await _newest_master_key(store, first, second), KeyRing(second).master_key_id
     known = [master_key.id for master_key in await store.admin.master_keys()]
+
     # A step that was interrupted goes on from here.
     if newest.id != other:
         if other in known:

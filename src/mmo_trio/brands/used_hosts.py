@@ -38,6 +38,7 @@ class UsedHosts:
         """Return whether a payment that one of these keys made sends results to the host of this
         URL; one of the last READ_AGAIN_AFTER may be missed."""
         host = parse_url(url).host
+
         # One reads, the others find what it has read.
         async with self._reading:
             known, read_at = self._known.get(brand, ({}, None))
@@ -59,6 +60,7 @@ async def open_hosts(
     brand, newest = record.brand.id, await _newest_payments(store, record.brand.id)
     recorded = await store.callbacks(brand=brand, limit=2 * PAYMENTS_READ_MAX)
     concluded = {record.gateway_reference for record in recorded}
+
     # Results that are still to come, and those that have ended and are not yet delivered.
     pending = await store.find_transactions(
         brand=brand, status=Status.PENDING, limit=PAYMENTS_READ_MAX

@@ -217,6 +217,7 @@ class InputQueue:
     def _take_concurrent(self, limit: int) -> list[PendingInput]:
         taken: list[PendingInput] = []
         passed: list[PendingInput] = []
+
         # Keys that are taken: those of active batches, and of whatever is passed over here, so that
         # an input never overtakes an earlier one of the same payment.
         closed = set(self._active_keys)
@@ -388,11 +389,13 @@ class Engine:
 
     def _admit(self, input_: Input, sender: Sender | None = None) -> PendingInput:
         now = self.clock.since_boot()
+
         # A bound on memory and on waiting: who is turned away here knows that nothing was stored,
         # and may come again (P5).
         if len(self._queue) + len(self._patient) >= self.queue_max:
             self.statistics.rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
+
         # Only creations are shed. A result or a callback's outcome is about money that moves
         # already.
         if isinstance(input_, CreatePayment) and self._is_late(now):
@@ -585,6 +588,7 @@ class Batch:
         have paid otherwise."""
         since_boot = self.clock.since_boot()
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
+
         # The store may call this twice, when it has to begin its transaction again.
         self.results = []
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
@@ -600,6 +604,7 @@ class Batch:
         """Return why nothing is created for this input; None where it is to be decided."""
         if not isinstance(call.input, CreatePayment):
             return None
+
         # From here on, in the order of how certain it is that the client has given up. He may pay
         # again elsewhere, so a payment that is created now could be paid twice.
         if call.asked_at < self.clock.requests_count_since():
@@ -608,6 +613,7 @@ class Batch:
             return _TOO_OLD
         if call.sender is None or call.asked_at >= earlier(since_boot, CLIENT_PATIENCE):
             return None
+
         # The socket is looked at only for requests that are late: a system call for each would cost
         # more.
         if call.sender.has_left():
@@ -659,6 +665,7 @@ def _transaction_of(decision: Decision) -> Transaction:
                 return now
             case _:
                 pass
+
     # Intents without a change, such as a repeated request for a code.
     assert isinstance(decision.reply, Applied), "a decision with intents is about a transaction"
     return decision.reply.transaction

@@ -56,6 +56,7 @@ class HttpMetrics:
         """Count and log a rejected request; `fault` describes an internal error, without values
         (P3)."""
         self.problems[problem.segment] += 1
+
         # 1. Count it always.
         is_ours = problem.status == INTERNAL.status
         if not (self.log_rejections or is_ours):

@@ -275,6 +275,7 @@ class PrometheusExporter:
     def _provider_metrics(self) -> Iterator[Metric]:
         yield _gauge("mmo_provider_conversations", ({}, self.providers.active))
         yield _gauge("mmo_provider_waiting", ({}, self.providers.waiting))
+
         # Sorted, so that two scrapes differ in their values only.
         counts = dict(sorted(self.providers.counts.items()))
         yield from _provider_counters(counts)
@@ -391,6 +392,7 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
             for digit in (2, 4, 5)
         ),
     )
+
     # Each problem from the first scrape, also at 0: a rate needs a value before the first one.
     problems = (
         ({"problem": problem_type.segment}, http_metrics.problems.get(problem_type.segment, 0))
@@ -428,6 +430,7 @@ def _engine_metrics(engine: Engine) -> Iterator[Metric]:
 
 def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     yield _gauge("mmo_store_up", ({}, int(backlog is not None)))
+
     # The rest is unknown, which an old number would hide.
     if backlog is None:
         return

@@ -185,6 +185,7 @@ async def run_components(
     each level ends before the outer one. Raises SettingsError or StoreUnavailable when the brands
     can't be applied."""
     components, shutdown = listeners.components, listeners.shutdown
+
     # From the inside out: listeners end, then workers, then the engine that both report to.
     async with trio.open_nursery() as engine:
         await engine.start(components.engine.run)
@@ -341,6 +342,7 @@ class Listeners:
             only_from_proxies=is_clear_behind_proxy and not listen.allow_clear,
             descriptors_max=descriptors_max,
         )
+
         return ListenerContext(
             handler,
             limits,

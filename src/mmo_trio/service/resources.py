@@ -114,11 +114,13 @@ async def build_resources(
     # 1. A clock that differs from the store's would date payments wrongly: looked at first.
     clock = clock or GatewayClock(offset=_stored_clock_offset(config))
     await require_right_clock(clock, store)
+
     # 2. The keys. Only a sandbox makes its own: in production a new key would open nothing.
     master_key_file = config.settings.keys.master_key_file
     keyring = await open_keyring(
         store, master_key_file, may_create=config.is_sandbox, now=clock.wall_time()
     )
+
     # 3. What merchants and operators see from outside, and where callbacks may not go.
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)

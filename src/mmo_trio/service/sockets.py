@@ -113,6 +113,7 @@ class Certificates:
 
     def _read(self, *protocols: str) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+
         # Older ones are forbidden (RFC 8996).
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(protocols)

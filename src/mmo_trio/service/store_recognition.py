@@ -177,6 +177,7 @@ async def restore_store(
     and with the new id everything is marked and on hold. Raises SettingsError when the mark can't
     be written, and what the store raises."""
     mark = compared.mark
+
     # A new id tells all later marks apart from those of the time that was lost.
     if mark is None or mark.store_id == compared.stored.mark.store_id:
         lost_id = ""

@@ -71,6 +71,7 @@ def supervise(
     settings by `read_settings` and replaces one worker after the other. `on_serving` is called in
     each worker once it serves. Raises SettingsError when the service can't begin."""
     import_module("mmo_trio.storage.postgres")  # Before the first fork: no worker has to load it.
+
     # What can fail, fails here once, and not in each worker.
     open_certificates(config.settings.listen)
     listening_sockets = open_listening_sockets(config.settings.listen)
@@ -324,6 +325,7 @@ def _fork() -> int:
     """Fork while signals are blocked; the child has the default handlers. Return as os.fork."""
     sys.stdout.flush()
     sys.stderr.flush()
+
     # Between fork and the new handlers a signal would run the parent's handler in the child.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EVENTS)
     try:

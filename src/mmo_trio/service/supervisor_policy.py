@@ -292,9 +292,11 @@ def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> 
 def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
     """Let the process serve, and its predecessor retire."""
     process = state.processes[pid]
+
     # It was told to stop while its report was on its way.
     if process.phase is not ProcessPhase.STARTING:
         return state, ()
+
     # The new one serves before the old one retires, so no connection is refused in between.
     predecessors = state.pids_in(process.slot, ProcessPhase.SERVING)
     state = _with_process(state, pid, evolve(process, phase=ProcessPhase.SERVING, since=now))
@@ -306,6 +308,7 @@ def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
 
 def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> Transition:
     process = state.processes[pid]
+
     # The cases in this order: the preparation; one that was to end; one of two in its slot; the
     # only one.
     others = {other: process for other, process in state.processes.items() if other != pid}
@@ -360,6 +363,7 @@ def _schedule_restart(
         failures = 0
 
     serving = state.pids(ProcessPhase.SERVING)
+
     # A service that has served before goes on trying: its database may come back.
     is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
     if is_hopeless:

@@ -125,6 +125,7 @@ def assemble(
     """Build every part of a gateway on these resources. `certificate_expires_at` returns when the
     listeners' certificate expires; None without TLS. Raises SettingsError."""
     limits = resources.limits
+
     # What this process keeps of brands and keys: one object, as its generation counts for all of
     # it.
     known = KnownConfiguration()
@@ -138,6 +139,7 @@ def assemble(
         trusted_proxies=TrustedProxies.of(resources.settings.listen),
     )
     outbox = Outbox()
+
     # SQLite commits one batch after the other; PostgreSQL lets a late input begin one of its own.
     has_one_writer = resources.store.batches_in_flight == 1
     engine = Engine(
@@ -151,6 +153,7 @@ def assemble(
     foundation = Foundation(
         resources, open_configured_accounts(resources), known, authenticator, engine
     )
+
     # The workers need the engine to report to, and the engine passes them its work: so they
     # subscribe.
     workers = build_workers(foundation)
@@ -159,6 +162,7 @@ def assemble(
     retention = _retention_worker(resources, engine)
     refusals = RefusalRecorder(resources.store.admin, resources.clock.wall_time)
     scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
+
     # Set when the listeners close; streams of pages end by it.
     closing = trio.Event()
     audit_head_logger = AuditHeadLogger(resources.audit_log)
@@ -309,6 +313,7 @@ def trusts_anybody(opened: OpenAccount) -> bool:
 def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
     """Open the account with the simulated operator. A sandbox without any provider has one, too."""
     providers, titles = resources.settings.providers, resources.provider_titles
+
     # A sandbox without any provider has a title and no section.
     names = [name for name in titles if name not in providers or providers[name].kind == "sandbox"]
     if len(names) > 1:
@@ -328,6 +333,7 @@ def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
 def build_workers(foundation: Foundation) -> Workers:
     """Build one worker of each kind. Raises SettingsError for a provider without an account."""
     resources, accounts, engine = foundation.resources, foundation.accounts, foundation.engine
+
     # 1. Who talks to operators.
     simulated_operator = _simulated_operator(foundation)
     opened, admin = accounts.operator_accounts.items(), resources.store.admin
@@ -336,6 +342,7 @@ def build_workers(foundation: Foundation) -> Workers:
         admin, accounts.provider_accounts, resources.clock.moment, with_availability=asked
     )
     providers = _provider_worker(foundation, account_checks, simulated_operator)
+
     # 2. Who delivers to merchants.
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)
@@ -366,6 +373,7 @@ def build_workers(foundation: Foundation) -> Workers:
 
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
     float_monitor = _float_monitor(foundation, providers.ask_for)
+
     # 3. Who brings what is due to the workers above.
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
     scheduler = Scheduler(
@@ -553,6 +561,7 @@ def _provider_worker(
     questions: dict[str, SendRequest] = {
         name: partial(checks.ask, name) for name in accounts.provider_accounts
     }
+
     # The simulated operator has no breaker and no rate: both ways lead to it.
     if accounts.sandbox is not None and simulated_operator is not None:
         exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = (
@@ -628,6 +637,7 @@ def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | None:
         return foundation.engine.enqueue(account.read_notification(notification))
 
     config = resources.config
+
     # In production a `sandbox` provider may stand beside real ones, without a data directory.
     directory = config.data_directory or config.settings.keys.master_key_file.parent
     journal = OperatorJournal(directory / OPERATOR_JOURNAL_FILE)
@@ -708,6 +718,7 @@ def _api_handler(
         note_reversal=workers.float_monitor.note_reversal,
         observe=partial(workers.recorder.observe, is_from_operator=True),
     )
+
     return ApiHandler(
         merchant_api,
         webhooks,

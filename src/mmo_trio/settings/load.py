@@ -90,6 +90,7 @@ def load_settings(
             key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()
         },
     }
+
     # 2. Providers, whose keys depend on their kinds. Only kinds that are used are imported.
     kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
     installed = find_extensions(provider_kinds or {})
@@ -107,6 +108,7 @@ def load_settings(
 
     parsed = {name: section(**sections[name]) for name, section in SECTIONS.items()}
     settings = Settings(**parsed, providers=providers, provider_kinds=MappingProxyType(kinds))
+
     # 4. Contradictions only where each value is good: others would follow from a default.
     faults = faults or list(_contradictions(settings, found))
     if found_faults is None:

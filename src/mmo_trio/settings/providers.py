@@ -213,6 +213,7 @@ def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
             )
 
     found: dict[str, EntryPoint] = {}
+
     # Two packages with one name would make it a matter of luck whose adapter moves the money.
     for provider in _installed():
         if _KIND_NAME.fullmatch(provider.name) is None:

@@ -47,9 +47,11 @@ def _document(file: Path) -> Mapping[str, Any]:
 
 def _holds_settings_secret(document: Mapping[str, Any], kinds: Mapping[str, ProviderKind]) -> bool:
     url = _table(document.get("database")).get("url")
+
     # Whatever is masked is a secret.
     if isinstance(url, str) and mask_database_url(url) != url:
         return True
+
     # Chats put the right to write into the address.
     if "webhook_url" in _table(document.get("notices")):
         return True

@@ -158,8 +158,10 @@ def plaintext_faults(settings: Settings) -> Iterator[SettingsError]:
     """Yield a fault for each listener through which keys and payments would leave this machine
     unencrypted."""
     listen = settings.listen
+
     # In front of a trusted proxy there is TLS; the way behind it is a private one.
     allowed = bool(listen.proxy_trusted) or listen.allow_clear
+
     # The console never has a certificate of its own.
     addresses: dict[str, ListenAddress | None] = {"listen.console": listen.console}
     if listen.tls_certificate is None:
@@ -194,6 +196,7 @@ def provider_titles(settings: Settings, *, is_sandbox: bool) -> Mapping[str, str
     """Return the display names of the configured providers by name; a sandbox without any has
     `sandbox`."""
     kinds = settings.provider_kinds
+
     # A sandbox works without any configuration.
     if is_sandbox and not settings.providers:
         titles = {"sandbox": kinds["sandbox"].title}

@@ -143,6 +143,7 @@ def format_span(span: Span) -> str:
         count, rest = divmod(rest, length)
         if count:
             parts.append(f"{count}{unit}")
+
     return "".join(parts)
 
 
@@ -328,6 +329,7 @@ def mask_database_url(url: str) -> str:
     """Return the address of a database without passwords, before the host and in the query
     alike."""
     scheme, separator, rest = url.partition("://")
+
     # 1. A password before the host.
     if scheme != "sqlite" and "@" in rest.partition("?")[0]:
         user, at, host = rest.partition("?")[0].rpartition("@")

@@ -37,6 +37,7 @@ def commit() -> str:
         return UNKNOWN
 
     describe = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
+
     # No tag is wanted, only the hash.
     whole_hash = ["--exclude=*", "--abbrev=40"]
     try:

@@ -55,6 +55,7 @@ def mask_own_number(msisdn: str) -> str:
     """Mask a number so that its owner recognizes it and nobody else does, and write it as people
     do: `+254 ••• ••• 007` (W3). One that begins with 0 has no country code: `0 ••• ••• 007`."""
     digits = msisdn.removeprefix("+")
+
     # So short that the last three and a code would tell most of it.
     if len(digits) < 9:
         return mask_number(digits, visible=1)

@@ -70,6 +70,7 @@ class ReferenceGenerator:
         now = self._wall_time()
         drawn = self._neighbouring.apply(secrets.randbits(_RANDOM_BITS), now)
         candidate = now // MILLISECOND << _RANDOM_BITS | drawn
+
         # The clock may step back, and a look-up relies on the order.
         if candidate > self._last:
             self._last = candidate

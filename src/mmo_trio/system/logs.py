@@ -83,6 +83,7 @@ class LogOutput:
         """Take a line; never waits for who reads it."""
         # A lone surrogate of somebody's text must not stop the line.
         data = f"{line}\n".encode("utf-8", "backslashreplace")
+
         # A process that forks has no thread: its few lines are written at once or not at all.
         if self._thread is None:
             self._write_if_ready(data)
@@ -202,6 +203,7 @@ def configure_logs(*, log_format: str, level: str) -> None:
             ],
         )
     )
+
     # One handler, whoever has configured logging before: each line once.
     logging.root.handlers = [handler]
     logging.root.setLevel(number)

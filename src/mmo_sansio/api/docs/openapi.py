@@ -187,6 +187,7 @@ def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str)
         for problem_type in problem_types
     }
     headers = common_header_refs()
+
     # The headers that only some responses have (P4).
     if status == problems.METHOD_NOT_ALLOWED.status:
         headers["Allow"] = {"$ref": "#/components/headers/Allow"}
@@ -240,6 +241,7 @@ def api_paths(sandbox_scenarios: Mapping[str, str] | None) -> dict[str, Any]:
     )
     paths["/healthz"] = {"get": _health_operation("isAlive", alive, "alive")}
     paths["/readyz"] = {"get": _health_operation("isReady", ready, "ready")}
+
     return paths
 
 
@@ -248,6 +250,7 @@ def _creation_operation(
 ) -> dict[str, Any]:
     summary, description = SUMMARIES[operation]
     result = _callback_operation("Transaction", RESULT_TEXTS)
+
     # OpenAPI's own expression: the address stands in the request (OpenAPI 3.1, Runtime
     # Expressions).
     callbacks: dict[str, Any] = {"result": {"{$request.body#/resultUrl}": {"post": result}}}
@@ -314,6 +317,7 @@ def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
     meaning = (
         "The payment as it is now, by your reference: also when no answer to its creation came."
     )
+
     return _query_operation(name, summary, meaning, [parameter], "Transaction", "refused")
 
 
@@ -348,6 +352,7 @@ def _records_operation() -> dict[str, Any]:
         "Every payment that was created in a window of time, page by page, for reconciliation."
         " Values are trimmed; blank means absent; a parameter that is given twice is refused."
     )
+
     return _query_operation(
         "listRecords", "List payments", meaning, parameters, "TransactionPage", "refused_records"
     )
@@ -391,6 +396,7 @@ def _health_operation(name: str, texts: tuple[str, str], status: str) -> dict[st
         "examples": [{"status": status}],
     }
     responses = _responses("Yes.", schema, "refused")
+
     return {
         "operationId": name,
         "tags": ["Health"],
@@ -418,6 +424,7 @@ def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, A
         f"Any 2xx within {DELIVERY_TIMEOUT_S:g} seconds says that you have it. What you send back "
         f"isn't read."
     )
+
     return {
         "summary": summary,
         "description": description,

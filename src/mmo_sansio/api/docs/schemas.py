@@ -149,6 +149,7 @@ def _requested_money() -> Schema:
     }
     meaning = "ISO 4217 in capitals; one that the brand has limits for."
     currency = string(meaning, pattern=CURRENCY_PATTERN)
+
     return object_schema("The amount that is asked for.", {"value": value, "currency": currency})
 
 
@@ -170,6 +171,7 @@ def _requested_party() -> Schema:
         "lastName": optional_text("Family name.", max_length=creation_body.TEXT_MAX),
         "email": nullable(email),
     }
+
     return object_schema("Who pays, or who is paid.", members, required=["id", "msisdn"])
 
 
@@ -184,6 +186,7 @@ def _requested_labels() -> Schema:
     }
     label = string(maxLength=creation_body.LABEL_TEXT_MAX, pattern=NO_CONTROLS_PATTERN)
     key = {"minLength": 1, "maxLength": creation_body.LABEL_KEY_MAX, "pattern": NO_CONTROLS_PATTERN}
+
     return {
         "type": ["object", "null"],
         "description": "Your own metadata; comes back unchanged. A key is a text of 1 to "
@@ -381,6 +384,7 @@ def _provider_data() -> Schema:
         "errorMessage": nullable(string("The provider's own words.")),
     }
     meaning = "What the provider made of it; null until a request to one is recorded."
+
     return response_object(meaning, properties, EXAMPLE_OBJECT["providerData"])
 
 
@@ -427,6 +431,7 @@ def _transaction() -> Schema:
         "providerData": nullable(ref("ProviderData")),
     }
     meaning = "A payment, the same everywhere: in look-ups, records and callbacks."
+
     return response_object(meaning, properties, EXAMPLE_OBJECT)
 
 
@@ -457,6 +462,7 @@ def _qr_code() -> Schema:
         "qrImage": "iVBORw0KGgoAAAANSUhEUg…",
         "expiresAt": "2026-11-24T08:34:56.123456Z",
     }
+
     return response_object("A QR code to show to the payer.", properties, example)
 
 
@@ -493,4 +499,5 @@ def _problem(error_docs_url: str) -> Schema:
     }
     example = dict(example_problem(VALIDATION_FAILED, error_docs_url))
     shape = response_object("Why a request was refused (RFC 7807).", properties, example)
+
     return shape | {"required": [name for name in properties if name != "errors"]}

@@ -189,6 +189,7 @@ def is_email(text: str) -> bool:
     (M3)."""
     if not _EMAIL.fullmatch(text):
         return False
+
     # Of ASCII the expression has seen all; an international name has to convert as well.
     if text.isascii():
         return True
@@ -206,6 +207,7 @@ def _delivery_url(body: Members, name: str, rules: EgressRules, brand: Brand) ->
     url = body.text(name, max_length=URL_LENGTH_MAX)
     if not url:
         return url
+
     # What is wrong with any URL comes before what is wrong for this brand.
     error = delivery_url_error(url, rules=rules, brand_host=brand.host) or result_host_error(
         url, brand.result_hosts
@@ -251,6 +253,7 @@ def _labels(body: Members) -> str | None:
     if len(labels.values) > LABELS_MAX:
         body.add_error("labels", f"must have at most {LABELS_MAX} entries")
         return None
+
     return "{" + ",".join(_label(body, labels, key) for key in labels.values) + "}"
 
 

@@ -35,6 +35,7 @@ def parse_payee_question(brand: Brand, method: str, msisdn: str, query: bytes) -
     Raises ProblemError for a method by which the brand does not pay out, and for a number that is
     none of its countries: an operator is not asked about those that can't be paid."""
     name = parse_payee_name(query)
+
     # The method first: it has the countries by which the number is judged.
     methods = [
         known
@@ -64,6 +65,7 @@ def _no_pay_outs(brand: Brand, method: str) -> problems.Problem:
     paying = [
         method.key for method in brand.methods if Operation.DIRECT_PAYOUT in method.operations
     ]
+
     # A hint names only what the brand itself has.
     meant = closest_name(method, paying)
     if meant:

@@ -174,6 +174,7 @@ def _text(
 ) -> str | None:
     """Return the trimmed text of a parameter; None if it is absent, blank or invalid."""
     values = parameters.get(name, [b""])
+
     # Which of two is meant nobody can tell, and programs differ.
     if len(values) > 1:
         errors.add(name, "may be given only once")

@@ -336,6 +336,7 @@ def read_api_key(head: RequestHead) -> bytes:
 
     Raises ProblemError with 401 when it is missing, empty, repeated or cannot be a key (A1)."""
     values = head.values(b"x-api-key")
+
     # Two keys could be read as either by a proxy, so both are refused.
     if len(values) == 1:
         key = values[0].strip(b" \t")
@@ -486,6 +487,7 @@ def parse_creation(
     Raises ProblemError for an unreadable body, or with all faults of its fields (C9)."""
     errors = FieldErrors()
     members = Members(parse_object(body), errors)
+
     # A sandbox's header is read before the body, and judged behind it: its error comes last.
     scenario = None
     if settings.sandbox_scenarios is not None:

@@ -129,6 +129,7 @@ class Http2Connection(ServerConnection):
             return
 
         self._is_http2 = True
+
         # The writer outlives the reader and the answers: what they have left is still sent.
         async with trio.open_nursery() as writing:
             writing.start_soon(self._send_everything)
@@ -297,6 +298,7 @@ class Http2Connection(ServerConnection):
         others in the listener's budget."""
         budget = self._listener_context.write_budget
         is_too_much = self._waiting_bytes + size_bytes > budget.limit_bytes // CONNECTION_SHARE
+
         # Broken off before it is counted: its block ends at once.
         if self._waiting_bytes and is_too_much:
             break_off()

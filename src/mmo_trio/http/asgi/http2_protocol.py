@@ -143,6 +143,7 @@ class Http2Protocol:
         )
         self._connection = h2.connection.H2Connection(config)
         self._connection.initiate_connection()
+
         # The client learns of these limits; h2 itself stays with higher ones, as it isn't shown
         # that they were acknowledged.
         self._connection.update_settings(
@@ -245,6 +246,7 @@ class Http2Protocol:
         everything that is no body."""
         self._take_output()
         blocked = 0
+
         # Ends once each stream in turn was found without room in its client's windows.
         while self.can_send and blocked < len(self._sending) and len(self._output) < bytes_max:
             # The first in line; with more to send it goes to the end of it.
@@ -339,6 +341,7 @@ class Http2Protocol:
 
     def _open_stream(self, event: h2.events.RequestReceived) -> RequestReceived | None:
         stream_id = event.stream_id
+
         # REFUSED_STREAM promises that nothing was done: the client may send it again (section 8.7).
         if self.refuses_requests or len(self._streams) >= STREAMS_MAX:
             self._connection.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)

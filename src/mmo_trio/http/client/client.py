@@ -230,6 +230,7 @@ class HttpClient:
             kept=self._kept_for_questions if is_question else self._kept,
             deadline=min(started + deadline_s, trio.current_effective_deadline()),
         )
+
         # 3. The one deadline for all of it (K2). Without an error it is the reason.
         failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_at(started + deadline_s):
@@ -244,6 +245,7 @@ class HttpClient:
                 detail = f"{attempt.step} failed: {_failure_reason(error)}."
 
         duration_ms = round((trio.current_time() - started) * 1000)
+
         # 4. A head that came in time is the answer, whatever has happened since.
         if attempt.head is not None:
             return ResponseReceived(
@@ -269,6 +271,7 @@ def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
     # `PROTOCOL_TLS_CLIENT` checks certificate and name by itself.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+
     # RFC 9110 section 4.3.4: only names that are said to be names.
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(["http/1.1"])
@@ -359,6 +362,7 @@ class _Exchange:
         error cannot undo it: look at `head` first."""
         target = self.target
         data = request_bytes(request, target, user_agent=USER_AGENT)
+
         # 1. A connection that was kept, where one may be used.
         key: ReceiverKey | None = None
         if self.may_reuse:
@@ -416,8 +420,9 @@ class _Exchange:
         target = self.target
         self.step = "Looking up the name"
         addresses = await self._resolve()
-        self.step = "Connecting"
+
         # Connected to what was checked, never to the name, which could lead elsewhere now (K7).
+        self.step = "Connecting"
         tcp = await connect(self.network, addresses, target.port)
         try:
             self._check_peer(tcp, addresses)

@@ -147,6 +147,7 @@ def keep_time_s(head: FinalResponseHead, *, is_question: bool) -> float:
     """Return for how many seconds the connection may be kept after a response with this head, once
     its body has been read; 0 for not at all."""
     announced_s = head.announced_idle_s
+
     # A server in trouble may close at any moment, whatever it announces.
     if not (head.is_persistent and 200 <= head.status <= 299):
         return 0.0
@@ -154,5 +155,6 @@ def keep_time_s(head: FinalResponseHead, *, is_question: bool) -> float:
         if is_question:
             return IDLE_MAX_S
         return 0.0
+
     # Half of it, or what the margin leaves: its clock began when it sent the answer.
     return max(0.0, min(announced_s / 2, announced_s - IDLE_MARGIN_S, IDLE_MAX_S))

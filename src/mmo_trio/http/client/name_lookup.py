@@ -127,6 +127,7 @@ class NameLookups:
             del self._held[lookup.owner]
 
         lookup.ended.set()
+
         # One of each owner, who may have a share of the place that has become free.
         for lot in tuple(self._waiting.values()):
             lot.unpark()

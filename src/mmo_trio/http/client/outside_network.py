@@ -231,8 +231,8 @@ class SystemNetwork:
         if not isinstance(stream, TlsStream) or stream.tls.session_reused:
             return
 
-        session = stream.tls.session
         # TLS 1.2 may have a session without a ticket, which the server keeps or not.
+        session = stream.tls.session
         if session is None or not session.has_ticket:
             return
 

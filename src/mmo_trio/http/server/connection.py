@@ -162,6 +162,7 @@ class ServerConnection:
         self._deadline = connection_limits.MovableDeadline(
             listener_context.deadline_timer, self._expire
         )
+
         # Whether the deadline of the present wait has passed, and what lay unread is read yet.
         self._has_grace = False
         self._timeout_problem: Problem | None = None
@@ -339,6 +340,7 @@ class ServerConnection:
                 return
 
         self._set_deadline(self._limits.write_timeout_s)
+
         # Small ones need no budget: the number of connections bounds them.
         size_bytes = len(data) + len(large_body)
         if size_bytes <= connection_limits.SMALL_RESPONSE_BYTES:
@@ -582,6 +584,7 @@ class RequestReader:
         """Return the next request's head once it is complete; raises ProblemError for a malformed
         one."""
         self.skip_line_ends()
+
         # From where the last look ended: a head in single bytes would cost their square.
         end = self._buffer.find(END_OF_HEAD, max(0, self._scanned_bytes - len(END_OF_HEAD)))
         if end < 0:

@@ -324,6 +324,7 @@ class WriteBudget:
         end the block soon. A response that is larger than the whole budget is broken off at once
         only if others wait as well."""
         waiting = _WaitingResponse(size_bytes, holder, break_off)
+
         # Counted first, so that it can be the one that has to go.
         self._waiting.setdefault(holder, {})[waiting] = None
         self.waiting_bytes += size_bytes
@@ -343,6 +344,7 @@ class WriteBudget:
             key=lambda responses: sum(response.size_bytes for response in responses),
         )
         oldest = next(iter(largest))
+
         # Released here, as its block ends only in its own task's next turn.
         self._release(oldest)
         if (suppressed := self._log.acquire(trio.current_time())) is not None:

@@ -138,6 +138,7 @@ class _Acceptor:
         client = transport.peer_address()
         listener = self.listener_context
         table, rules = listener.connection_table, listener.accept_rules
+
         # In the order of their cost: nothing is sent to whoever may not connect at all.
         if client is None:
             transport.close()
