@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -20,7 +21,7 @@ from mmo_sansio.http import egress_rules
 from mmo_sansio.values import model
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, written_money
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.values import SettingsError
+from mmo_trio.settings.values import SettingsError, collected, raise_faults
 
 # The largest limit on a brand's requests or pending payments.
 BRAND_LIMIT_MAX = 1_000_000
@@ -86,22 +87,27 @@ class FileTable:
             for n, value in enumerate(values, 1)
         ]
 
-    def allow_only(self, known: Iterable[str]) -> None:
+    def unknown_keys(self, known: Iterable[str]) -> Iterator[SettingsError]:
+        """Yield a fault for each key that is none of these: misspelt, a limit of a brand would
+        silently not apply."""
         for key in self.values:
-            # A misspelt key would silently not apply: a limit of a brand, say.
             if key not in known:
-                self.fail(key, "there is no such key.", near_match(key, known))
+                remedy = near_match(key, known)
+                yield SettingsError(f"{self.location}, {key}", "there is no such key.", remedy)
 
     def attributes(self, known: Sequence[BrandField]) -> dict[str, Any]:
         """Return the attributes that the table sets; for what it leaves out the model has a
-        default."""
-        self.allow_only(key_names(known))
-        return {
-            key.attribute: key.kind.read(self, key.key)
-            for key in known
+        default. Raises SettingsError, which names the faults of all keys."""
+        faults = list(self.unknown_keys(key_names(known)))
+        read: dict[str, Any] = {}
+        for key in known:
             # A required key that is missing is read, too, which is the fault.
-            if key.key in self.values or key.default == REQUIRED
-        }
+            if key.key in self.values or key.default == REQUIRED:
+                with collected(faults):
+                    read[key.attribute] = key.kind.read(self, key.key)
+
+        raise_faults(faults)
+        return read
 
 
 @frozen
@@ -329,7 +335,13 @@ METHOD_FIELDS: Final = (
 
 @_kind("`[[brand.method]]` tables")
 def _methods(table: FileTable, key: str) -> tuple[model.Method, ...]:
-    read = [method.attributes(METHOD_FIELDS) for method in table.tables(key, "[[brand.method]]")]
+    faults: list[SettingsError] = []
+    read: list[dict[str, Any]] = []
+    for method in table.tables(key, "[[brand.method]]"):
+        with collected(faults):
+            read.append(method.attributes(METHOD_FIELDS))
+
+    raise_faults(faults)
     _check_unique(
         table.location, key, (f"{method['key']} in {method['country']}" for method in read)
     )
@@ -524,9 +536,12 @@ def _enabled(table: FileTable, key: str) -> bool:
 def _push_result_url(table: FileTable, key: str) -> str:
     url = table.text(key, length_max=2048)
     host = None
-    # A brand's own host leads to this gateway as well.
+
+    # A brand's own host leads to this gateway as well; its faults are those of its own key.
     if "host" in table.values:
-        host = _host.read(table, "host")
+        with suppress(SettingsError):
+            host = _host.read(table, "host")
+
     if (
         fault := egress_rules.delivery_url_error(url, rules=table.rules, brand_host=host)
     ) is not None:
@@ -557,7 +572,7 @@ def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
 
     choices = FileTable(f"{table.location}, {key}", value)
     types = [type_.value for type_ in model.Type]
-    choices.allow_only(types)
+    raise_faults(list(choices.unknown_keys(types)))
     return model.ReusePolicy(
         **{type: _read_reuse(choices, type) for type in types if type in value}
     )
@@ -710,7 +725,7 @@ def parse_brands(
     rules: egress_rules.EgressRules,
     elsewhere: Collection[str] = (),
 ) -> Sequence[ConfiguredBrand]:
-    """Parse the brands in this text. Raises SettingsError.
+    """Parse the brands in this text. Raises SettingsError, which names the faults of all brands.
 
     `source` names the text in messages; logos are found next to it.
     """
@@ -720,14 +735,19 @@ def parse_brands(
         raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
 
     top = FileTable(source, document, providers, rules, Path(source).parent, elsewhere)
-    top.allow_only(("brand",))
-    brands = tuple(_parse_brand(source, table) for table in top.tables("brand", "[[brand]]"))
+    faults = list(top.unknown_keys(("brand",)))
+    brands: list[ConfiguredBrand] = []
+    for table in top.tables("brand", "[[brand]]"):
+        with collected(faults):
+            brands.append(_parse_brand(source, table))
+
+    raise_faults(faults)
 
     # Across brands: each of these leads a request to one brand.
     _check_unique(source, "id", (brand.brand.id for brand in brands))
     _check_unique(source, "host", (brand.brand.host for brand in brands if brand.brand.host))
     _check_unique(source, "api_key", (key for brand in brands for key in brand.api_keys))
-    return brands
+    return tuple(brands)
 
 
 def _parse_brand(source: str, table: FileTable) -> ConfiguredBrand:

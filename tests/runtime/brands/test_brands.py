@@ -241,6 +241,24 @@ def test_what_is_wrong_is_named_with_its_remedy(text: str, said: str) -> None:
     assert "acme-key-of-24-characters" not in str(raised.value)
 
 
+def test_all_faults_of_a_file_are_named_at_once() -> None:
+    """Each one is named once, also a host by which another key is judged."""
+    first = SMALL + 'nmae = "x"\nhost = "a/b"\npush_result_url = "http://merchant.example"\n'
+    methods = METHOD.replace('"KE"', '"ke"') + METHOD.replace('"sandbox"', '"sandbux"')
+    second = SMALL.replace('"acme"', '"two"').replace('name = "Acme Ltd"', "name = 7")
+    with pytest.raises(SettingsError) as raised:
+        read(first + methods + second)
+    places = [line.partition(": ")[0] for line in str(raised.value).splitlines()]
+    assert places == [
+        "brands.toml, brand acme, nmae",
+        "brands.toml, brand acme, push_result_url",
+        "brands.toml, brand acme, host",
+        "brands.toml, brand acme, [[brand.method]] 1, country",
+        "brands.toml, brand acme, [[brand.method]] 2, provider",
+        "brands.toml, brand two, name",
+    ]
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.toml"):
         read_brands_file(tmp_path / "nowhere.toml", providers=PROVIDERS, rules=RULES)
