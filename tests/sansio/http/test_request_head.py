@@ -1,4 +1,4 @@
-"""What two programs in a row could read differently is refused, before a lenient parser sees it."""
+"""What two programs in a row could read differently is refused."""
 
 from __future__ import annotations
 
