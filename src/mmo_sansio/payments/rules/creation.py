@@ -82,19 +82,24 @@ def detail(input_: CreationInput) -> dict[str, object]:
 def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     """Accept the payment, or reject it with the first cause that applies. A rejection consumes
     nothing (C12)."""
+    # 1. What the brand has: method, country, currency, amount (C9).
     selected = _select_method(input_.brand, input_.draft)
     if isinstance(selected, Problem):
         return reject(selected)
 
     method, amount = selected
+    # 2. The reference. It comes after that, as a refused request must not use it up (C12).
     used = _consume_reference(ledger, input_, now=now)
     if isinstance(used, Problem):
         return reject(used)
 
+    # 3. The limits of pending payments and of the day. What is accepted adds to their counters.
     counted = reserve_usage(ledger, input_, method, amount, now=now)
     if isinstance(counted, Problem):
         return reject(counted)
 
+    # 4. It is accepted. Where the caller has reserved a conversation, its submission is on record
+    # in this commit, before the request leaves (S6).
     usage = tuple(addition.share for addition in counted)
     order = _build_order(input_, method, amount, usage, now=now)
     is_submitted = _may_submit_now(ledger, input_, order, now=now)
@@ -103,6 +108,7 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     else:
         transaction = _initial_transaction(order)
 
+    # A page waits for its payer; and what is on record as submitted is sent by the caller itself.
     waits = order.page is not None or is_submitted
     intents = () if waits else (SubmitToProvider(input_.gateway_reference),)
     reply = Accepted(order, transaction if is_submitted else None)
@@ -113,6 +119,7 @@ def _select_method(brand: model.Brand, draft: Draft) -> tuple[model.Method, Mone
     """Check method, country, currency, decimals, minimum and maximum: one condition and one problem
     in each step (C9)."""
     operation = draft.operation
+    # The key first: it may be configured for several countries, and each has limits of its own.
     methods = [
         method
         for method in brand.methods
@@ -141,11 +148,13 @@ def _select_method(brand: model.Brand, draft: Draft) -> tuple[model.Method, Mone
             + _hint(draft.currency, method.limits)
         )
 
+    # How many decimals are allowed depends on the currency, so they follow its check (M1).
     try:
         amount = to_money(draft.amount, draft.currency)
     except AmountError as error:
         return problems.validation_problem([FieldError("amount.value", f"'amount.value' {error}.")])
 
+    # The bounds themselves are allowed (C11).
     if amount.minor < limits.minimum.minor:
         return problems.BELOW_MINIMUM.problem(
             f"The amount {amount} is below the minimum of {limits.minimum}."
@@ -174,6 +183,10 @@ def _build_order(
     now: Moment,
 ) -> model.Order:
     draft, terms = input_.draft, input_.terms
+    page = None
+    if draft.operation is model.Operation.WEB_PAYIN:
+        page = _build_page(input_, terms, now=now)
+
     return model.Order(
         gateway_reference=input_.gateway_reference,
         brand=input_.brand.id,
@@ -188,16 +201,16 @@ def _build_order(
         party=draft.party
         or model.Party(method.tax_authority_id or method.key, method.tax_authority_account),
         merchant_reference=draft.merchant_reference,
+        # A tax payout has its own: there it is required (C5, C7).
         reconciliation_reference=draft.reconciliation_reference or draft.merchant_reference,
         labels=draft.labels,
         result_url=draft.result_url,
+        # What people read is wall time; what is judged is the gateway's own, which never jumps.
         created_at=now.utc,
         expires_at=later(now.time, terms.pending_timeout),
         utc_offset=elapsed(now.time, now.utc),
         display_qr_url=draft.display_qr_url,
-        page=_build_page(input_, terms, now=now)
-        if draft.operation is model.Operation.WEB_PAYIN
-        else None,
+        page=page,
         scenario=draft.scenario,
         usage=usage,
         api_key_id=input_.api_key_id,
@@ -206,10 +219,14 @@ def _build_order(
 
 
 def _build_page(input_: CreatePayment, terms: model.Terms, *, now: Moment) -> model.Page:
-    session = terms.pending_timeout if terms.page_session is None else terms.page_session
+    # No page outlives its payment. Without a session it stays open as long (W1).
+    open_for = terms.pending_timeout
+    if terms.page_session is not None:
+        open_for = min(terms.page_session, terms.pending_timeout)
+
     return model.Page(
         input_.page_token,
-        later(now.time, min(session, terms.pending_timeout)),
+        later(now.time, open_for),
         input_.draft.success_redirect_url,
         input_.draft.error_redirect_url,
     )
@@ -220,13 +237,13 @@ def _may_submit_now(
 ) -> bool:
     """Tell whether the payment is recorded as submitted in the commit that creates it. What a later
     submission would not send is left to it, such as a payment of a brand on hold."""
-    if (
-        input_.reserved_provider != order.provider
-        or order.page is not None
-        or is_too_late_to_submit(order, now=now)
-    ):
+    # The caller sends only by the conversation that it has reserved.
+    if input_.reserved_provider != order.provider:
+        return False
+    if order.page is not None or is_too_late_to_submit(order, now=now):
         return False
 
+    # Last, as `reads` names it only where a conversation is reserved.
     return not ledger.is_held(order.brand)
 
 
@@ -235,10 +252,12 @@ def _submitted_transaction(order: model.Order, *, now: Moment) -> model.Transact
     progress = model.Progress(
         model.Stage.SUBMITTING,
         1,
+        # When it is first asked about if no answer comes: no request is under way by then.
         later(now.time, SUBMISSION_TIMEOUT),
         provider_data=model.ProviderData(order.provider, order.provider_title),
         submitted_at=now.time,
         submissions=1,
+        # What answers this submission names this version of the payment.
         sent_version=1,
     )
     return model.Transaction(order, progress)
@@ -265,9 +284,13 @@ def _consume_reference(
     if used is not None:
         earlier = _outcome(ledger, used)
         reuse = brand.reference_reuse.for_type(input_.draft.operation.type)
+        # Within the window nothing is used twice, whatever became of it; after it, what the brand
+        # has chosen for this type of payment (C12).
         is_in_window = elapsed(used.at, now.time) < input_.terms.idempotency_window
         if is_in_window or not _is_reusable(reuse, earlier):
+            # A merchant must not take this for a failure and send it under another reference.
             advice = "Look the payment up by it, and send a new reference only for another payment."
+            # A store restored from a backup may know the use of a payment that it lacks.
             if ledger.transaction(used.gateway_reference) is None:
                 advice = (
                     "Its payment is not stored any more: ask the gateway's staff what became of it."
@@ -277,6 +300,7 @@ def _consume_reference(
                 f"The merchantReference '{merchant_reference}' was used before. {advice}"
             )
 
+    # How those before it ended is kept with this use: only the newest is ever read.
     return ReferenceConsumed(
         brand.id, merchant_reference, input_.gateway_reference, now.time, earlier
     )
@@ -292,6 +316,7 @@ def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> De
         if used.gateway_reference == input_.gateway_reference or earlier is not model.Status.FAILED:
             return ignore("The merchantReference counts as used.")
 
+    # All that is stored has failed, so the reference would be free for another payment.
     lost = ReferenceConsumed(
         input_.brand,
         input_.merchant_reference,

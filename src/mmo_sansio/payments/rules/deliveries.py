@@ -81,18 +81,17 @@ def detail(input_: ConclusionInput) -> dict[str, object]:
 
 
 def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Moment) -> Decision:
-    """Record the outcome, once; the transaction itself does not change.
-
-    When two processes sent it, because the first lost its lease, the outcome that comes first is
-    recorded."""
+    """Record the outcome, once; the transaction itself does not change."""
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.CALLBACK)
+    # Two processes may have sent it, where the first lost its lease: the first outcome stays.
     if transaction is None or ledger.open_intent(key) is None:
         return ignore("No callback is waiting for its outcome.", transaction)
 
     brand = transaction.order.brand
     recorded = CallbackRecorded(input_.gateway_reference, brand, input_.attempt, now.utc)
     changes: tuple[Change, ...] = (recorded, IntentConcluded(key))
+    # The breaker is stored with the outcome that changed it, so that a restart keeps it open (K5).
     if input_.breaker is not None:
         changes = (*changes, BreakerSaved(brand, input_.fence, input_.breaker))
 
@@ -122,9 +121,11 @@ def conclude_poll(ledger: Ledger, input_: EndedPollConcluded, *, now: Moment) ->
     question = ledger.open_intent(key)
     if transaction is None or not isinstance(question, PollEnded):
         return ignore("No poll of it is open.", transaction)
+    # A hint came while the question was under way: its answer may be older than the hint.
     if not _was_asked(question, input_):
         return Decision(Applied(transaction), intents=(question,))
 
+    # A question that nobody has answered for days must not vanish: money may have moved (S5).
     changes: tuple[Change, ...] = (IntentConcluded(key),)
     if input_.is_unanswered:
         asked = ProviderHinted(transaction.reference, transaction.order.provider, input_.hint or "")
@@ -136,5 +137,6 @@ def conclude_poll(ledger: Ledger, input_: EndedPollConcluded, *, now: Moment) ->
 
 def _was_asked(question: PollEnded, asked: EndedPollConcluded) -> bool:
     """Tell whether this was asked with all that the open question knows."""
+    # Hints are merged into one text, so what was asked with holds the earlier ones.
     has_hints = question.hint is None or question.hint in (asked.hint or "")
     return has_hints and question.provider_reference in (None, asked.provider_reference)

@@ -80,6 +80,7 @@ RECEIPT_LENGTH_MAX: Final = 64
 # explains it.
 FIRST_LOOK_AT_PROMPT: Final[Span] = Span(30 * SECOND)
 
+# The bounds of clause M5 for what an operator tells of a payer.
 _TEXT_CHARACTERS_MAX: Final = 255
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -143,11 +144,13 @@ def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Momen
     something else goes to the suspense book, as does one that names an account which is not ours,
     or whose receipt is too long to be one, and one by a simulated account about a payment for
     money, or the other way round."""
+    # 1. Nothing was received, or no store could hold its receipt.
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
     if len(input_.provider_reference) > RECEIPT_LENGTH_MAX:
         return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
 
+    # 2. The receipt is known: as a deposit, or as a claim.
     known = ledger.deposit(input_.provider, input_.provider_reference)
     if known is not None:
         return _repeated_deposit(ledger.transaction(known), input_, now=now)
@@ -162,9 +165,13 @@ def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Momen
             return _repeated_claim(ledger, claim, input_, named, now=now)
         return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
 
+    # 3. It is ours, and of money where the payment is of money.
     is_other_sort = named is not None and named.order.is_simulated is not input_.is_simulated
     if input_.trust is DepositTrust.FOREIGN_ACCOUNT or is_other_sort:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, named, now=now)
+
+    # 4. What the provider itself has confirmed is booked at once, unless it names a payment, which
+    # may wait for the same money.
     if input_.trust.is_confirmed and named is None:
         return _book_at_once(input_, now=now)
 
@@ -183,6 +190,8 @@ def _book_at_once(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
 
 def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     """Book a confirmed deposit that is new; one that matches no brand goes to the suspense book."""
+    # Money that was received belongs to somebody: what has no owner here is for staff, and nothing
+    # is refused.
     if input_.brand is None:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
 
@@ -194,6 +203,7 @@ def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     if not candidates:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
 
+    # A method may be offered in several countries: the currency tells in which this was paid.
     method = next(
         (candidate for candidate in candidates if input_.amount.currency in candidate.limits), None
     )
@@ -201,15 +211,14 @@ def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
         return record_in_suspense(input_, SuspenseReason.UNSUPPORTED_CURRENCY, None, now=now)
 
     transaction = _deposit_transaction(input_, input_.brand, method, now=now)
-    called = transaction.order.result_url is not None
-    return Decision(
-        Applied(transaction),
-        (
-            DepositRecorded(input_.provider, input_.provider_reference, transaction.reference),
-            TransactionCreated(transaction),
-        ),
-        (DeliverCallback(transaction.reference),) if called else (),
+    changes = (
+        DepositRecorded(input_.provider, input_.provider_reference, transaction.reference),
+        TransactionCreated(transaction),
     )
+    if transaction.order.result_url is None:
+        return Decision(Applied(transaction), changes)
+
+    return Decision(Applied(transaction), changes, (DeliverCallback(transaction.reference),))
 
 
 def _deposit_transaction(
@@ -233,6 +242,7 @@ def _deposit_transaction(
         labels=None,
         result_url=brand.push_result_url,
         created_at=now.utc,
+        # It has ended as it begins, so it never expires.
         expires_at=now.time,
         utc_offset=elapsed(now.time, now.utc),
         is_simulated=input_.is_simulated,
@@ -268,6 +278,7 @@ def _is_same_party(before: Transaction, input_: inputs.DepositNotified) -> bool:
     any. Of a deposit that was listed, now or at first, the account or reference counts."""
     known = before.order.party
     told = deposit_party(input_.party, number=known.msisdn)
+    # A list names the payer in another form than a notification does.
     if input_.trust is DepositTrust.LISTED or before.progress.completion_source is Source.POLL:
         return known == MASKED_PARTY or known.id == told.id
     return known in (MASKED_PARTY, told)
@@ -289,6 +300,7 @@ def wake_claim(ledger: Ledger, input_: inputs.DepositClaimWoke, *, now: Moment) 
     """Do what is due: ask the provider, look at the named payment, or leave the claim to a
     person."""
     claim = ledger.claim(input_.provider, input_.receipt)
+    # A wake may come twice, from two processes, or after an answer.
     if (
         claim is None
         or claim.payment != input_.payment
@@ -301,11 +313,13 @@ def wake_claim(ledger: Ledger, input_: inputs.DepositClaimWoke, *, now: Moment) 
     if claim.payment is not None:
         named = ledger.transaction(claim.payment)
 
+    # It is settled by now, by the provider's word or the payment's own end.
     if claim.is_confirmed or _is_explained(claim, named):
         return _settle(ledger, claim, claim, named, now=now)
     if now.time >= claim.expires_at:
         return _withdraw(claim, named, now=now)
 
+    # Nobody has confirmed it: the worker that gets `ClaimDue` asks the provider.
     change = claim_change(claim, _next(claim, now=now))
     return Decision(ClaimDue(change.after or claim), (change,))
 
@@ -326,6 +340,7 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
         return ignore("No claim waits for this answer.")
 
     asked_at, answered_at = input_.asked_at, claim.answered_at
+    # An answer to the address of an old question could be a replay, or of an earlier claim (S5).
     if asked_at is not None and (
         asked_at < claim.received_at or (answered_at is not None and asked_at <= answered_at)
     ):
@@ -335,14 +350,14 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
     if claim.payment is not None:
         named = ledger.transaction(claim.payment)
 
-    if asked_at is None:
-        answered = claim
-    else:
+    answered = claim
+    if asked_at is not None:
         answered = evolve(claim, answered_at=asked_at)
 
     match input_.outcome:
         case DepositAnswerOutcome.UNKNOWN:
             return _wait(claim, answered, "The answer says nothing that can be used.", named)
+        # Operators find a receipt some time after they notify of it.
         case DepositAnswerOutcome.NOT_FOUND if (
             elapsed(claim.received_at, asked_at or now.time) < NOT_FOUND_IS_FINAL_AFTER
         ):
@@ -352,12 +367,14 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
         case DepositAnswerOutcome.COMPLETED:
             pass
 
+    # A receipt of somebody else's account is no money of ours.
     if not input_.is_ours:
         return _withdraw(claim, named, now=now)
     if input_.amount is None:
         return _wait(claim, answered, "The answer names no amount.", named)
 
     confirmed = evolve(answered, is_confirmed=True)
+    # The notification told another amount, so it was made up or spoilt: a person decides.
     if input_.amount != claim.amount:
         return _withdraw(evolve(confirmed, amount=input_.amount), named, now=now, stored=claim)
 
@@ -376,8 +393,11 @@ def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment)
 def _wait(
     claim: DepositClaim, answered: DepositClaim, reason: str, named: Transaction | None
 ) -> Decision:
-    changes = () if answered == claim else (claim_change(claim, answered),)
-    return Decision(Ignored(reason, named), changes)
+    reply = Ignored(reason, named)
+    if answered == claim:
+        return Decision(reply)
+
+    return Decision(reply, (claim_change(claim, answered),))
 
 
 def _is_same_claim(claim: DepositClaim, input_: inputs.DepositNotified) -> bool:
@@ -386,6 +406,7 @@ def _is_same_claim(claim: DepositClaim, input_: inputs.DepositNotified) -> bool:
     if claim.payment is not None and claim.payment == input_.payment:
         return claim.amount == input_.amount
     known = (claim.account, claim.amount, claim.payment)
+    # What was masked may have been any reference.
     is_same_bill = claim.bill_reference in (MASKED_TEXT, input_.bill_reference)
     return is_same_bill and known == (input_.account, input_.amount, input_.payment)
 
@@ -423,11 +444,17 @@ def _open_claim(
 ) -> Decision:
     """Open a claim, or settle it at once when it is confirmed and the payment that it names waits
     for nothing else."""
+    # Who is prompted now will mostly be explained by the payment's own result, so a question can
+    # wait.
     waits = (
         named is not None
         and not named.progress.stage.is_terminal
         and not _is_paid_by(input_.provider_reference, input_.amount, named)
     )
+    first_look = Span(0)
+    if waits:
+        first_look = FIRST_LOOK_AT_PROMPT
+
     claim = DepositClaim(
         provider=input_.provider,
         receipt=input_.provider_reference,
@@ -441,7 +468,7 @@ def _open_claim(
         brand=None if named is None else named.order.brand,
         received_at=now.time,
         expires_at=later(now.time, CLAIM_LIFETIME),
-        wake_at=later(now.time, FIRST_LOOK_AT_PROMPT) if waits else now.time,
+        wake_at=later(now.time, first_look),
         is_confirmed=input_.trust.is_confirmed,
         is_simulated=input_.is_simulated,
     )
@@ -469,27 +496,35 @@ def _settle(
     as it was told now, for a person to read, where the stored one is masked."""
     told = told or claim
     known = ledger.deposit(claim.provider, claim.receipt)
-    if known is not None:  # Another process may have booked it meanwhile.
+    # 1. Another process may have booked it meanwhile.
+    if known is not None:
         booked = _repeated_deposit(
             ledger.transaction(known), _as_notified(told, brand, method), now=now
         )
+    # 2. It names no payment: a deposit of the payer's own accord.
     elif named is None:
         booked = book_deposit(_as_notified(told, brand, method), now=now)
+    # 3. Another telephone has paid than the prompt went to: it is certainly not the payment's own.
     elif _is_paid_beside(claim.receipt, payer, named):
         booked = record_in_suspense(told, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
+    # 4. It is the payment's own money.
     elif _is_explained(claim, named):
         booked = _explain(claim, named)
+    # 5. It settles the payment.
     elif _is_paid_by(claim.receipt, claim.amount, named):
         booked = _settle_payment(ledger, claim, named, now=now)
+    # 6. The payment's own result may still explain it.
     elif not named.progress.stage.is_terminal:
         waiting = _next(claim, now=now)
         return Decision(
             Ignored("The deposit waits for the payment's end.", named),
             (claim_change(stored, waiting), *_note_receipt(claim, named)),
         )
+    # 7. The payment has ended otherwise: the payer may have paid twice.
     else:
         booked = record_in_suspense(told, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
 
+    # The settled claim stays, so that its receipt settles nothing else.
     settled = evolve(claim, wake_at=None)
     return Decision(booked.reply, (claim_change(stored, settled), *booked.changes), booked.intents)
 
@@ -513,22 +548,21 @@ def _note_receipt(claim: DepositClaim, named: Transaction | None) -> tuple[Chang
 
 
 def _is_paid_by(receipt: str, amount: Money, named: Transaction) -> bool:
-    """Tell whether a confirmed receipt that names this payment is of the payment itself.
-
-    It is where the payer was shown a QR code, or where the provider has told nothing of a prompt,
-    so that there is no id to ask by: nobody types such a reference by chance. So it is where a
-    prompt is paid, and waits for its receipt. Any other prompt has only the receipt that was
-    reported for it."""
+    """Tell whether a confirmed receipt that names this payment is of the payment itself."""
     order, progress = named.order, named.progress
+    # Who scans the code pays by nothing but this reference.
     if order.flow is Flow.QR:
         return True
     if order.type is not Type.PAYIN or progress.stage.is_terminal or progress.provider_data is None:
         return False
+    # A prompt of which a receipt was reported has this receipt only.
     if progress.evidence is not None:
         return progress.evidence.receipt == receipt
+    # It is called paid without its receipt: this may be it.
     if progress.receipt_awaited_since is not None:
         return amount == order.requested
 
+    # There is no id to ask by, and nobody types such a reference by chance.
     return _is_unheard_of(progress)
 
 
@@ -546,6 +580,7 @@ def _is_paid_beside(receipt: str, payer: str, named: Transaction) -> bool:
     is_prompt = order.type is Type.PAYIN and order.flow is not Flow.QR
     if not is_prompt or order.party == MASKED_PARTY or not payer:
         return False
+    # A receipt that the provider has named for the prompt is its own, whoever has paid.
     own = {progress.provider_reference, progress.evidence and progress.evidence.receipt}
     if receipt in own or _is_unheard_of(progress):
         return False
@@ -565,6 +600,7 @@ def _settle_payment(
     report = inputs.ProviderSucceeded(
         named.reference, claim.provider, Source.WEBHOOK, claim.receipt, claim.amount
     )
+    # Another amount than was asked for is not taken for the payment.
     if claim.amount != named.order.requested:
         return record_in_suspense(report, SuspenseReason.AMOUNT_DIFFERS, named, now=now)
     return succeed(ledger, report, now=now)
@@ -626,5 +662,6 @@ def _as_notified(claim: DepositClaim, brand: Brand | None, method: str) -> input
 
 def _next(claim: DepositClaim, *, now: Moment) -> DepositClaim:
     """Return the claim as it waits for its next turn."""
+    # The index is bounded, so the last interval repeats.
     interval = WAKE_INTERVALS[min(claim.polls, len(WAKE_INTERVALS) - 1)]
     return evolve(claim, polls=claim.polls + 1, wake_at=later(now.time, interval))

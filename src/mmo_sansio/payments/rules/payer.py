@@ -53,12 +53,14 @@ def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decisio
     """Submit the payment, once: a second press, a closed page or an ended payment changes
     nothing. Where the page asks for a code, nothing but a code does; one that the provider has
     asked for is told to it at once."""
+    # 1. A page, and a payment that can still be confirmed: a second press does nothing.
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.order.page is None:
         return ignore("There is no hosted page for this reference.")
     if not is_legal(before.progress.stage, input_):
         return ignore("The payment was confirmed before or has ended.", before)
 
+    # 2. Once the provider has the payment, the page has a part only where a code is asked for.
     asked = before.progress.payer_action
     has_provider = before.progress.stage is Stage.AWAITING_RESULT
     if has_provider and not isinstance(asked, EnterCode):
@@ -66,6 +68,7 @@ def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decisio
     if not has_provider and now.time >= before.order.page.closes_at:
         return ignore("The page has closed.", before)
 
+    # 3. A code counts once and in its time. The version tells whether an answer knows of it.
     if isinstance(asked, EnterCode):
         if input_.code is None or asked.code is not None:
             return ignore("It waits for a code, or has one.", before)
@@ -74,6 +77,7 @@ def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decisio
 
         asked = evolve(asked, code=input_.code, given_version=before.progress.version + 1)
 
+    # 4. The provider is asked with the code at once, or the payment is submitted.
     if has_provider:
         return _ask_soon(before, input_, asked, now=now)
 
@@ -89,10 +93,12 @@ def record_return(ledger: Ledger, input_: PayerReturned, *, now: Moment) -> Deci
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment waits for no result.", before)
 
+    # Only who was sent to a page of the operator can come back from it.
     sent_to = before.progress.payer_action
     if not isinstance(sent_to, OpenUrl):
         return ignore("Its payer was sent nowhere.", before)
 
+    # Anybody may open the address again and again: no flood of questions follows (W2).
     last = sent_to.returned_at
     if last is not None and elapsed(last, now.time) < POLL_INTERVAL_MIN:
         return ignore("The provider was asked because of a return just now.", before)
@@ -111,7 +117,9 @@ def _ask_soon(
     wake_at, expires_at = before.progress.wake_at, before.order.expires_at
     assert wake_at is not None
     soon = min(later(now.time, POLL_INTERVAL_MIN), expires_at)
+    # The scheduler asks within the same time anyhow.
     is_asked_soon = wake_at <= soon
+    # No question brings the receipt, only a notification.
     if before.progress.receipt_awaited_since is not None:
         return ignore("It is paid, and waits for its receipt.", before)
 
@@ -122,5 +130,8 @@ def _ask_soon(
         payer_action=action,
         wake_at=min(wake_at, soon),
     )
-    intents = () if is_asked_soon else (PollProvider(before.reference),)
-    return Decision(Applied(after), transition_changes(before, after), intents)
+    changes = transition_changes(before, after)
+    if is_asked_soon:
+        return Decision(Applied(after), changes)
+
+    return Decision(Applied(after), changes, (PollProvider(before.reference),))

@@ -94,6 +94,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     by itself any more. A payment that has ended without the provider's own report of success is
     polled as well: what the provider then reports goes to the suspense book. A receipt that may end
     a payment by itself is claimed for it now, and ends none where another has it."""
+    # 1. What names no payment that this provider was ever sent is for staff (S5).
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, None, now=now)
@@ -101,31 +102,42 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
         return record_in_suspense(input_, SuspenseReason.WRONG_PROVIDER, before, now=now)
     if before.progress.provider_data is None:
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, before, now=now)
+
+    # 2. An end stays; the question may show that it is wrong.
     if before.progress.stage.is_terminal:
         return _poll_after_completion(ledger, before, input_, now=now)
 
+    # 3. What was never sent can have no result, unless the provider names a receipt of it.
     stage = before.progress.stage
     is_unsent = stage.is_unsent  # With a receipt it is not sent again, whatever was said before.
     if not is_legal(stage, input_) or (is_unsent and input_.evidence is None):
         return ignore("The payment waits for no result.", before)
 
-    wake_at, expires_at, soon = (
-        before.progress.wake_at,
-        before.order.expires_at,
-        later(now.time, POLL_INTERVAL_MIN),
-    )
+    wake_at = before.progress.wake_at
+    expires_at = before.order.expires_at
+    soon = later(now.time, POLL_INTERVAL_MIN)
     assert wake_at is not None
+
+    # 4. The notification that brings the receipt of a payment that is called paid ends it.
     if before.progress.receipt_awaited_since is not None and input_.evidence is not None:
         return succeed(ledger, _success_with_receipt(input_, input_.evidence), now=now)
 
+    # 5. A receipt that could end the payment alone is claimed now, so that no deposit is booked of
+    # the same money.
     may_end = input_.evidence is not None and input_.evidence.settles
     key = None
     if may_end:
         key = receipt_key(input_)
 
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
-    claims = () if is_anothers else claim_receipt(ledger, key, before, is_confirmed=False, now=now)
+    claims: tuple[Change, ...] = ()
+    if not is_anothers:
+        claims = claim_receipt(ledger, key, before, is_confirmed=False, now=now)
+
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
+
+    # 6. While the submission may be under way a question could miss the payment, and a poll that is
+    # due soon needs no second one: the hint is only kept.
     if not is_unsent and (
         before.progress.is_unpolled or (wake_at <= soon and wake_at < expires_at)
     ):
@@ -134,6 +146,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     if is_unsent:
         known["payer_action"] = None  # What it has needs no code.
 
+    # 7. What the provider has must not be submitted again, whatever it said before (S6).
     to = Stage.AWAITING_RESULT if is_unsent else stage
     after = advance(before, input_, to, wake_at=min(soon, expires_at), **known)
     changes = (*transition_changes(before, after), *claims)
@@ -169,11 +182,14 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
         return ignore("The payment waits for no result.", before)
     if before.progress.receipt_awaited_since is not None:
         return ignore("It is paid, and waits for its receipt.", before)
+    # The same answer again changes nothing, so it needs no new version.
     if before.progress.wake_at == before.order.expires_at:
         return ignore("It waits for a notification or a person.", before)
+    # A later acceptance or hint may have told by what id to ask.
     if input_.version != before.progress.version:
         return ignore("More is known of the payment since that poll began.", before)
 
+    # It sleeps until it expires, or until a reported receipt is to be asked about.
     wake_at = next_question_at(
         before.order, before.progress.evidence, before.order.expires_at, now=now
     )
@@ -197,6 +213,7 @@ def _merge_hint(
     """Return what is known with this hint, as members of the payment's progress. `is_anothers`:
     something else has its receipt."""
     hint, evidence = before.progress.hint, before.progress.evidence
+    # The text is stored with the payment, so its length has a bound.
     content = input_.content[:HINT_CHARACTERS_MAX]
     if what_is_answered(input_.version, before.progress) is Answer.OLDER:
         content = ""  # What was refused then may be paid by the latest submission.
@@ -204,6 +221,7 @@ def _merge_hint(
     if is_new := content not in ("", *(hint or "").split("\n")):
         hint = _merge_texts(hint, content)
 
+    # A second, different notification leaves it open which one is right: neither ends it alone.
     is_contradicted = is_anothers or (is_new and before.progress.hint is not None)
     return {
         "hint": hint,
@@ -235,12 +253,15 @@ def _poll_after_completion(
     is_by_hand = progress.completion_source is Source.MANUAL
     hint = _merge_hint(before, input_, now=now)["hint"]
     poll = PollEnded(before.reference, now.time, hint)
+
+    # 1. A success that lacks its receipt takes it.
     if known is not None and is_missing_receipt(before, receipt_key(input_), known.amount):
         added = add_receipt(ledger, before, input_, now=now)
         if is_by_hand:
             return evolve(added, intents=(poll,))
         return added
 
+    # 2. The provider itself has reported the success: there is nothing to ask.
     if progress.stage is Stage.SUCCEEDED and not is_by_hand:
         # Where the provider names no id of its own, an adapter may give ours.
         own = {progress.provider_reference} - {None, before.reference}
@@ -248,20 +269,21 @@ def _poll_after_completion(
             return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, before, now=now)
         return ignore("The provider has reported its success.", before)
 
+    # 3. It failed and is called paid without proof: asked about, and on record for staff.
     if known is None and input_.says_paid and progress.stage is Stage.FAILED:
         entry = suspense_entry(input_, SuspenseReason.UNPROVED_SUCCESS, before, now=now)
         return Decision(Applied(before), (entry,), (poll,))
 
+    # 4. No receipt, or the one that staff have named: asking is enough.
     agrees = known is not None and known.receipt == progress.provider_reference
     if known is None or (progress.stage is Stage.SUCCEEDED and agrees):
         return Decision(Applied(before), intents=(poll,))
 
+    # 5. A receipt of money that this end does not know: kept for staff whatever the answer (S5).
     is_late = progress.completion_source is Source.EXPIRY
     reason = SuspenseReason.LATE_RESULT if is_late else SuspenseReason.CONFLICTING_RESULT
-    entries = (suspense_entry(input_, reason, before, now=now),)
+    changes: tuple[Change, ...] = (suspense_entry(input_, reason, before, now=now),)
     if known.settles:
-        claims = receipt_changes(ledger, input_, before, now=now)
-    else:
-        claims = ()
+        changes += receipt_changes(ledger, input_, before, now=now)
 
-    return Decision(Applied(before), (*entries, *claims), (poll,))
+    return Decision(Applied(before), changes, (poll,))

@@ -96,32 +96,37 @@ def detail(input_: ResultInput) -> dict[str, object]:
 
 
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
-    """Record that the provider did not and will not move the money (S2). Where it has reported a
-    receipt it contradicts itself, and is asked again. What answers an earlier submission says
-    nothing of one that may be under way, which is polled (S6). The refusal of a further submission
-    may mean that an earlier one has arrived after all: it is asked about, too. Where a hint has
-    called the payment paid, staff have to look."""
+    """Record that the provider did not and will not move the money (S2), unless something else is
+    known of it: then it is asked again, or staff have to look."""
+    # 1. The payment must wait for a result of this provider.
     before = ledger.transaction(input_.gateway_reference)
     if (fault := settlement.why_not_applied(before, input_)) is not None:
         return settlement.reject_result(before, input_, fault, now=now)
 
     assert before is not None
+
+    # 2. What answers an earlier submission says nothing of one that may be under way: a payment
+    # failed by it could be paid all the same (S6).
     answered = what_is_answered(input_.version, before.progress)
     is_sent = not before.progress.stage.is_unsent
     if answered is Answer.OLDER and is_sent:
         return ignore("It answers an earlier submission: the latest one is polled.", before)
 
-    if before.progress.receipt_awaited_since is not None:  # It was called paid before.
+    # 3. The provider has called it paid before: it contradicts itself, and staff decide.
+    if before.progress.receipt_awaited_since is not None:
         reason = SuspenseReason.CONFLICTING_RESULT
         return settlement.reject_result(before, input_, reason, now=now)
 
+    # 4. It has reported a receipt: the merchant is not told "failed" while that stands.
     if (known := before.progress.evidence) is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         return ask_on(before, input_, evolve(known, is_denied=True), at, now=now)
 
+    # 5. The refusal of a further submission may be due to an earlier one that has arrived.
     if answered is Answer.REQUEST and is_sent and before.progress.is_resubmission:
         return _ask_about_earlier(before, input_, now=now)
 
+    # 6. It has failed. A hint that has called it paid is then left to staff.
     failed = fail_payment(
         before,
         input_,
@@ -154,6 +159,7 @@ def _ask_about_earlier(before: Transaction, input_: ProviderFailed, *, now: Mome
 def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision:
     """End a payment by hand, unless what is known of its money is against that. A payment that was
     never sent to a provider cannot become a success, and no receipt makes two of them."""
+    # 1. The table of stages says which ends are possible: what was never sent cannot succeed.
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.order.provider != input_.provider:
         return ignore("There is no such transaction.", before)
@@ -162,29 +168,36 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
     if to not in target_stages(before.progress.stage, input_):
         return ignore(_why_not_ended_so(before.progress.stage, to), before)
 
+    # 2. Nothing that is known of the money may speak against it.
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return ignore(f"The amount must be in {before.order.requested.currency}.", before)
 
-    if (
-        against := find_contradiction(before, succeeded=to is Stage.SUCCEEDED, now=now.time)
-    ) is not None:
+    against = find_contradiction(before, succeeded=to is Stage.SUCCEEDED, now=now.time)
+    if against is not None:
         return ignore(against, before)
 
+    # 3. One receipt settles one thing: another payment or deposit may have it (S4).
     key = settlement.receipt_key(input_)
-    if (
-        key is not None
-        and (owner := settlement.receipt_owner(ledger, key, before.reference)) is not None
-    ):
+    owner = None
+    if key is not None:
+        owner = settlement.receipt_owner(ledger, key, before.reference)
+
+    if key is not None and owner is not None:
         return ignore(
             f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}",
             before,
         )
 
+    # 4. It ends. A success without a receipt has room for it: a notification may bring it.
     evidence = before.progress.evidence
     receipt = input_.provider_reference
     if receipt is None and to is Stage.SUCCEEDED and evidence is not None and evidence.settles:
         receipt = evidence.receipt  # It is claimed for this payment.
+
+    message = None
+    if input_.error_code is not None:
+        message = EXPLANATIONS[input_.error_code].meaning
 
     is_without_receipt = to is Stage.SUCCEEDED and receipt is None
     after = end(
@@ -197,9 +210,7 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         final=final if to is Stage.SUCCEEDED else None,
         receipt_awaited_since=now.time if is_without_receipt else None,
         error_code=input_.error_code,
-        error_message=None
-        if input_.error_code is None
-        else EXPLANATIONS[input_.error_code].meaning,
+        error_message=message,
     )
     return complete(before, after, *settlement.claim_receipt(ledger, key, after, now=now))
 

@@ -90,6 +90,8 @@ class _Found:
         limit of its day."""
         before = self.reversal
         after = evolve(before, version=before.version + 1, state=state, wake_at=wake_at, **members)
+        # Of two processes that change any reversal of the payment only the first one's change fits:
+        # the second is decided again beside it.
         changes: tuple[Change, ...] = (ReversalChanged(self.known, after),)
         changes += tuple(_usage_changes(before, after))
         return Decision(ReversalApplied(after, self.payment), changes)
@@ -109,6 +111,7 @@ class _Found:
         changed = decision.changes[0]
         assert isinstance(changed, ReversalChanged)
 
+        # Only this decides whether the entry about money that came after the failure is settled.
         entry, is_all_back = self.reversal.suspense_entry, self._is_all_back(changed.reversals)
         if entry is None or is_all_back is self._is_all_back(self.known):
             return decision
@@ -131,11 +134,7 @@ class _Found:
         # Those that have moved money are certain; before any has, those that may.
         named = moved or [other for other in others if other.is_counted]
         ids = " and ".join(other.id for other in named)
-        if len(named) == 1:
-            verb = "has"
-        else:
-            verb = "have"
-
+        verb = "has" if len(named) == 1 else "have"
         left = Money(max(left_of(self.paid, others).minor, 0), self.paid.currency)
         why = f"{ids} {verb} taken its place: only {left} of {self.paid} is left."
         ended = self.end(ReversalState.FAILED, None, now=now, remark=why)
@@ -154,13 +153,15 @@ def _usage_changes(before: Reversal, after: Reversal) -> Iterator[UsageChanged]:
 def reads(input_: inputs.ReversalInput) -> Reads:
     """Return the keys that `decide` will look at."""
     if not isinstance(input_, inputs.RequestReversal):
+        # All reversals of a payment are one row, so its sum is guarded as a whole.
         payment = frozenset((reversed_payment(input_.reversal),))
         return Reads(transactions=payment, reversals=payment)
 
-    payment, counter = frozenset((input_.payment,)), _limit_counter(input_)
-    usage = frozenset() if counter is None else frozenset(((input_.brand, counter),))
+    payment = frozenset((input_.payment,))
+    counter = _limit_counter(input_)
+    usage = frozenset(() if counter is None else ((input_.brand, counter),))
     key = _receipt_key(input_)
-    receipts = frozenset() if key is None else frozenset((key,))
+    receipts = frozenset(() if key is None else (key,))
     return Reads(
         transactions=payment, reversals=payment, usage=usage, deposits=receipts, claims=receipts
     )
@@ -177,15 +178,15 @@ def actor(input_: inputs.ReversalInput) -> str:
 
 def detail(input_: inputs.ReversalInput) -> dict[str, object]:
     """Return what the journal holds of the input, besides the reversal's id and amount."""
-    found = {
+    members = {
         member: getattr(input_, member, None)
         for member in ("reason", "remark", "evidence", "source")
     }
-    found["isApproved"] = getattr(input_, "is_approved", None)
-    found["providerReference"] = getattr(input_, "provider_reference", None)
-    found["nativeCode"] = getattr(input_, "native_code", None)
-    found["version"] = getattr(input_, "version", None)
-    return {name: value for name, value in found.items() if value not in (None, "")}
+    members["isApproved"] = getattr(input_, "is_approved", None)
+    members["providerReference"] = getattr(input_, "provider_reference", None)
+    members["nativeCode"] = getattr(input_, "native_code", None)
+    members["version"] = getattr(input_, "version", None)
+    return {name: value for name, value in members.items() if value not in (None, "")}
 
 
 def decide(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment) -> Decision:
@@ -197,9 +198,10 @@ def decide(ledger: Ledger, input_: inputs.ReversalInput, *, now: Moment) -> Deci
     known = ledger.reversals_of(reversed_payment(input_.reversal))
     named = next((reversal for reversal in known if reversal.id == input_.reversal), None)
     found = None
-    if not (named is None or payment is None):
+    if named is not None and payment is not None:
         found = _Found(named, payment, known)
 
+    # A report is looked at even where nothing is known of its reversal: it may tell of moved money.
     if isinstance(input_, inputs.ReversalReport):
         return _report(found, input_, now=now)
     if found is None:
@@ -232,6 +234,7 @@ def _limit_counter(input_: inputs.RequestReversal) -> str | None:
 def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> Decision:
     """Put a reversal on record, unless the payment has not succeeded, less is left to move back, or
     a limit is reached."""
+    # 1. The payment is this brand's, and has moved money: by its success, or after its failure.
     payment = ledger.transaction(input_.payment)
     if payment is None or payment.order.brand != input_.brand:
         return ignore("There is no such payment.")
@@ -248,11 +251,13 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
             payment,
         )
 
+    # 2. Two forms of the same page, or two members of staff: only the first one asks.
     if input_.number not in (None, len(known) + 1):
         return ignore(
             "Money of this payment was asked back meanwhile: look at that first.", payment
         )
 
+    # 3. No more than is left, and within the day's limit of this member of staff.
     left = left_of(paid, known)
     amount = input_.amount or left
     if amount.currency != paid.currency:
@@ -268,6 +273,7 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     if isinstance(added, str):
         return ignore(added, payment)
 
+    # 4. The receipt of reported money may not be another payment's (S4).
     key = None
     if reported is not None:
         key = _receipt_key(input_)
@@ -275,8 +281,14 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
     if key is not None and (owner := receipt_owner(ledger, key, payment.reference)) is not None:
         return ignore(f"The receipt {key[1]} is that of {owner}: look at that first.", payment)
 
+    # 5. It is on record, and due at once unless somebody has to approve it first.
     claimed = claim_receipt(ledger, key, payment, amount=paid, now=now)
-    is_approved = not input_.needs_approval
+    state = ReversalState.REQUESTED
+    due_at = None
+    if not input_.needs_approval:
+        state = ReversalState.APPROVED
+        due_at = now.time
+
     asked = Reversal(
         payment=payment.reference,
         number=len(known) + 1,
@@ -286,9 +298,9 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         reason=input_.reason,
         asked_by=input_.user,
         asked_at=now.utc,
-        state=ReversalState.APPROVED if is_approved else ReversalState.REQUESTED,
-        wake_at=now.time if is_approved else None,
-        due_since=now.time if is_approved else None,
+        state=state,
+        wake_at=due_at,
+        due_since=due_at,
         reported=reported,
         receipt=receipt,
         suspense_entry=entry,
@@ -350,8 +362,10 @@ def _decide_request(found: _Found, input_: inputs.DecideReversal, *, now: Moment
 
     if before.state is not ReversalState.REQUESTED:
         return ignore(f"It is {before.state} already.", found.payment)
+    # Whoever could approve their own requests could move money alone.
     if input_.four_eyes and before.asked_by == input_.user:
         return ignore("You asked for it: another user has to approve it.", found.payment)
+    # Another reversal may have moved its money since this was asked for.
     if not found.fits:
         return found.give_way(now=now)
 
@@ -372,12 +386,20 @@ def _wake(found: _Found, input_: inputs.ReversalWoke, *, now: Moment) -> Decisio
     anything else forbids both. An attempt whose outcome its worker could not learn is answered
     alike when it is repeated, unless too little is left meanwhile."""
     before = found.reversal
+
+    # 1. The repeated attempt: it was recorded, and its request has not left.
     if before.may_send(input_.attempt) and found.fits:
         return Decision(ReversalApplied(before, found.payment))
+
+    # 2. Of two processes the second one finds that nothing is due any more.
     if before.wake_at is None or now.time < before.wake_at:
         return ignore("Nothing is due.", found.payment)
+
+    # 3. What was sent is only asked about.
     if before.state is not ReversalState.APPROVED:
         return _count_question(found, now=now)
+
+    # 4. What still fits is on record as sent before the request leaves (S6).
     if not found.fits:
         return found.give_way(now=now)
 
@@ -399,6 +421,7 @@ def _count_question(found: _Found, *, now: Moment) -> Decision:
     polls = before.polls + 1
     at = later(now.time, max(poll_interval(polls), SUBMISSION_TIMEOUT))
 
+    # Without an end it is asked about for ever: only the provider or staff can say.
     if not before.state.has_ended:
         return found.move(_waiting_state(before), wake_at=at, polls=polls)
     is_last = polls >= QUESTIONS_AFTER_END_MAX
@@ -425,6 +448,7 @@ def _resolve(found: _Found, input_: inputs.ResolveReversal, *, now: Moment) -> D
     if (against := _why_not_resolved(before, input_, now=now)) is not None:
         return ignore(against, found.payment)
 
+    # A wrong failure is put right as money that has moved after all, so that its history stays.
     if not input_.succeeded:
         to = ReversalState.FAILED
     elif before.state is ReversalState.FAILED:
@@ -465,38 +489,51 @@ def _why_not_resolved(
 def _report(found: _Found | None, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
     """Apply a provider's report. A result about no reversal that was sent, or other than the one on
     record, goes to the suspense book."""
-    if found is None or not found.reversal.may_have_arrived:
-        reason = SuspenseReason.UNKNOWN_TRANSACTION
-    elif found.reversal.provider != input_.provider:
-        reason = SuspenseReason.WRONG_PROVIDER
-    elif found.reversal.state.has_ended:
+    if found is None:
+        return _report_of_none(None, input_, SuspenseReason.UNKNOWN_TRANSACTION, now=now)
+    if not found.reversal.may_have_arrived:
+        return _report_of_none(found.payment, input_, SuspenseReason.UNKNOWN_TRANSACTION, now=now)
+    if found.reversal.provider != input_.provider:
+        return _report_of_none(found.payment, input_, SuspenseReason.WRONG_PROVIDER, now=now)
+    if found.reversal.state.has_ended:
         return _report_after_end(found, input_, now=now)
-    else:
-        return _report_in_time(found, input_, now=now)
 
+    return _report_in_time(found, input_, now=now)
+
+
+def _report_of_none(
+    payment: Transaction | None,
+    input_: inputs.ReversalReport,
+    reason: SuspenseReason,
+    *,
+    now: Moment,
+) -> Decision:
+    """Leave to staff a result that belongs to no reversal which this provider was sent."""
     if isinstance(input_, inputs.ReversalSucceeded | inputs.ReversalFailed):
-        return record_in_suspense(input_, reason, None if found is None else found.payment, now=now)
+        return record_in_suspense(input_, reason, payment, now=now)
 
     return ignore("No such reversal waits for this provider.")
 
 
 def _report_in_time(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
-    """Apply a report to a reversal without an end. Money that was moved, and a request that has
-    arrived, are facts whatever they answer; that nothing is known, that it can't be, and that
-    nothing has arrived or was refused, is true of what is answered alone."""
+    """Apply a report to a reversal without an end."""
     before, answered = found.reversal, what_is_answered(input_.version, found.reversal)
     match input_:
+        # Money that was moved, and a request that has arrived, are facts, whatever they answer.
         case inputs.ReversalAccepted():
             return _accept(found, input_, answered, now=now)
         case inputs.ReversalSucceeded():
             return _succeed(found, input_, now=now)
+        # A refusal, or that nothing is known, is true only of the request that it answers.
         case _ if answered is Answer.OLDER:
             return ignore("It was sent again since what this answers.", found.payment)
         case inputs.ReversalFailed():
             return _fail(found, input_, answered, now=now)
+        # Between two requests nothing is under way that could be asked about.
         case _ if before.state is ReversalState.APPROVED:
             return ignore("It is about to be sent again.", found.payment)
         case inputs.ReversalUnreachable():
+            # A provider that cannot be asked is not asked again because of a failed question.
             if before.wake_at is None:
                 return ignore("It waits for a notification or a person.", found.payment)
             at = later(now.time, input_.poll_after or poll_interval(before.polls))
@@ -505,6 +542,7 @@ def _report_in_time(found: _Found, input_: inputs.ReversalReport, *, now: Moment
         case inputs.ReversalNeverReceived():
             return _send_again(found, answered, now=now)
         case inputs.ReversalCannotTell():
+            # It is true of the latest question only: more may be known to ask by since.
             if input_.version != before.version:
                 return ignore("More is known of it since that question.", found.payment)
             return found.move(_waiting_state(before), wake_at=None)
@@ -534,6 +572,7 @@ def _accept(
     request postpones no question about the latest one."""
     before = found.reversal
     at = later(now.time, input_.poll_after or poll_interval(before.polls))
+    # What answers an earlier request postpones no question about the latest one.
     if answered is Answer.OLDER and before.wake_at is not None:
         at = min(at, before.wake_at)
 
@@ -547,22 +586,24 @@ def _accept(
 
 
 def _send_again(found: _Found, answered: Answer, *, now: Moment) -> Decision:
-    """Approve again what certainly never reached the provider: the one way to a further request.
-
-    It is the request's own answer, or the answer to a question about it; none counts once the
-    provider has accepted it. What has left so often and never arrived needs a person."""
+    """Approve again what certainly never reached the provider: the one way to a further request."""
     before = found.reversal
+
+    # 1. The provider has had it: its word that it has not is wrong somewhere.
     if before.is_accepted:
         return ignore("The provider has accepted it.", found.payment)
 
+    # 2. Whether it was sent before the restore is not known, so it is never sent again.
     if before.is_restored:
         return found.end(
             ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE
         )
 
-    if before.native_code is not None:  # It was refused, and no earlier one has arrived.
+    # 3. The latest request was refused, and no earlier one has arrived either.
+    if before.native_code is not None:
         return found.end(ReversalState.FAILED, Source.POLL, now=now)
 
+    # 4. What has left so often and never arrived needs a person.
     unsent = before.unsent + (answered is Answer.REQUEST)
     if before.submissions - unsent >= REQUESTS_MAX:
         return found.move(ReversalState.UNKNOWN, wake_at=None, remark=_NEVER_RECEIVED_SO_OFTEN)
@@ -574,7 +615,9 @@ def _send_again(found: _Found, answered: Answer, *, now: Moment) -> Decision:
 def _succeed(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) -> Decision:
     """Record that the money was moved back; another amount than was asked for is also left to a
     person."""
-    before, moved = found.reversal, input_.amount or found.reversal.amount
+    before = found.reversal
+    moved = input_.amount or before.amount
+    # An amount in another currency cannot be compared with what is left of the payment.
     if moved.currency != before.amount.currency:
         return record_in_suspense(input_, SuspenseReason.WRONG_CURRENCY, found.payment, now=now)
 
@@ -587,6 +630,7 @@ def _succeed(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) ->
         amount=moved,
         remark="",
     )
+    # What the provider says it has moved counts; the difference is left to a person.
     if moved == before.amount:
         return ended
 
@@ -603,10 +647,14 @@ def _fail(
     """Record that the money was not moved back. The refusal of a further request may mean that an
     earlier one has arrived after all: it is then asked about."""
     before = found.reversal
+    # It may be refused because an earlier one has arrived: failing it would let the money be asked
+    # back twice.
     if answered is Answer.REQUEST and before.submissions > before.unsent + 1:
-        at, code = later(now.time, poll_interval(0)), input_.native_code or "refused"
         return found.move(
-            _waiting_state(before), wake_at=at, native_code=code, remark=input_.reason
+            _waiting_state(before),
+            wake_at=later(now.time, poll_interval(0)),
+            native_code=input_.native_code or "refused",
+            remark=input_.reason,
         )
 
     return found.end(
@@ -622,11 +670,7 @@ def _fail(
 def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
     """Apply a report to a reversal that has ended. A result that contradicts the one on record goes
     to the suspense book; money that was moved back after all counts from then on, so that it is not
-    moved twice. What a hint has caused to be asked about is asked about until the latest question
-    has an answer: an older one may have been given before what the hint tells of.
-
-    Staff's word is compared like a provider's: that nothing was received contradicts a success that
-    they have shown."""
+    moved twice."""
     before, answered = found.reversal, what_is_answered(input_.version, found.reversal)
     match input_:
         case inputs.ReversalSucceeded():
@@ -634,12 +678,14 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
         case inputs.ReversalFailed():
             decision = _fail_after_end(found, input_, now=now)
         case inputs.ReversalAccepted():
+            # It is news that the provider has what failed: the end may be wrong.
             is_news = before.wake_at is None or answered is Answer.NOTIFICATION
             if before.may_be_put_right and is_news and answered is not Answer.QUESTION:
                 return _ask_soon(found, now=now)
             return ignore("The reversal has ended.", found.payment)
         case inputs.ReversalNeverReceived():
             decision = ignore("The reversal has ended.", found.payment)
+            # It contradicts a success that staff have shown, as a failure would.
             if answered is Answer.QUESTION and before.wake_at is not None:
                 decision = _fail_after_end(found, _failure_of(input_), now=now)
         case inputs.ReversalCannotTell():
@@ -649,6 +695,8 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
         case _:
             assert_never(input_)
 
+    # What a hint has caused to be asked about is asked about until the latest question has an
+    # answer: an older one may have been given before what the hint tells of.
     has_moved_on = any(isinstance(change, ReversalChanged) for change in decision.changes)
     if has_moved_on or answered is not Answer.QUESTION or before.wake_at is None:
         return decision
@@ -663,6 +711,7 @@ def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Mome
 def _succeed_after_end(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) -> Decision:
     """Compare a success with the end on record. One under another name is a second one."""
     before = found.reversal
+    # Two names that differ are two movements of money.
     names = {input_.provider_reference, before.provider_reference} - {None}
     is_same = len(names) <= 1 and input_.amount in (None, before.amount)
     if before.state.has_moved and is_same:
@@ -672,6 +721,7 @@ def _succeed_after_end(found: _Found, input_: inputs.ReversalSucceeded, *, now: 
     if before.state.has_moved:
         return rejected
 
+    # In another currency it could not be counted: the amount that was asked for is.
     is_same_currency = input_.amount is None or input_.amount.currency == before.amount.currency
     moved = found.end(
         ReversalState.MOVED_AFTER_ALL,
@@ -688,6 +738,7 @@ def _fail_after_end(found: _Found, input_: inputs.ReversalFailed, *, now: Moment
     """Compare a failure with the end on record. It was known already of what the provider has
     reported as moved after all."""
     before = found.reversal
+    # The provider's failure came first, and its success after it: the failure is nothing new.
     is_by_hand = before.source is Source.MANUAL
     was_known = before.state is ReversalState.MOVED_AFTER_ALL and not is_by_hand
     if not before.state.has_moved or was_known:
@@ -722,10 +773,15 @@ def _ask_soon(found: _Found, *, now: Moment) -> Decision:
     """Ask about what was sent, unless a question is about to be asked, or the request may be in
     flight. Of what has ended the questions are counted anew."""
     before = found.reversal
+    # No question while the request may be under way: "never received" would then let it be sent
+    # again (S6).
     soon = later(now.time, POLL_INTERVAL_MIN)
     if not (before.is_accepted or before.state.has_ended):
         soon = max(soon, _arrives_until(before))
     if before.wake_at is not None and before.wake_at <= soon:
         return ignore("It is about to be asked about.", found.payment)
-    polls = 0 if before.state.has_ended else before.polls
+    polls = before.polls
+    if before.state.has_ended:
+        polls = 0
+
     return found.move(before.state, wake_at=soon, polls=polls)

@@ -56,6 +56,7 @@ SubmissionInput: TypeAlias = (
     | inputs.ProviderNeverReceived
 )
 
+# Who ends a payment that is not sent: staff by what they have changed, or the clock (S2).
 _WITHHELD_SOURCES: Final[Mapping[inputs.WithheldReason, Source]] = MappingProxyType(
     {
         inputs.WithheldReason.PROVIDER_CLOSED: Source.MANUAL,
@@ -133,26 +134,34 @@ def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Dec
     sent or might be in flight at its expiry, fails instead. `Applied` with the stage SUBMITTING
     lets the worker send the request, anything else forbids it. An attempt whose outcome its worker
     could not learn is answered alike when it is repeated."""
+    # 1. The repeated attempt: its worker did not learn whether it was recorded, and nothing has
+    # left.
     before = ledger.transaction(input_.gateway_reference)
     if before is not None and _is_recorded(before, input_):
         return Decision(Applied(before))
+
+    # 2. Of two workers only the first may send: the second finds the stage moved on.
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
+    # It expires now: the scheduler ends it.
     if before.progress.wake_at is not None and now.time >= before.progress.wake_at:
         return ignore("Its time is over.", before)
+
+    # 3. What must not be sent fails at once, instead of waiting for days.
     if ledger.is_held(before.order.brand):
         return fail_payment(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
 
-    withheld = (
-        inputs.WithheldReason.TOO_LATE
-        if is_too_late_to_submit(before.order, now=now)
-        else input_.withheld
-    )
+    withheld = input_.withheld
+    if is_too_late_to_submit(before.order, now=now):
+        withheld = inputs.WithheldReason.TOO_LATE
+
     if withheld is not None:
         return fail_payment(
             before, input_, ErrorCode.PROVIDER_UNAVAILABLE, _WITHHELD_SOURCES[withheld], now=now
         )
 
+    # 4. It is on record before the request leaves. A crash from here on leads to a question, never
+    # to a second request (S6).
     after = advance(
         before,
         input_,
@@ -193,12 +202,18 @@ def mark_restored(ledger: Ledger, input_: inputs.MarkRestored, *, now: Moment) -
         return ignore("The payment has ended, or is marked.", before)
 
     progress, order = before.progress, before.order
+    to = Stage.SUBMITTING
+    if progress.stage is Stage.AWAITING_RESULT:
+        to = Stage.AWAITING_RESULT
+
     after = advance(
         before,
         input_,
-        Stage.AWAITING_RESULT if progress.stage is Stage.AWAITING_RESULT else Stage.SUBMITTING,
+        to,
+        # Before the expiry even where that is past: who expires with a poll overdue is asked about.
         wake_at=min(later(now.time, POLL_INTERVAL_MIN), earlier(order.expires_at, Span(1))),
         submitted_at=progress.submitted_at or now.time,
+        # Without this a report of the provider would name a payment that was never sent to it.
         provider_data=progress.provider_data or _initial_provider_data(order),
         is_restored=True,
     )
@@ -212,6 +227,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
     if before is None:
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
 
+    # The same stage, and no advice for the next poll: the schedule stays as it is.
     known = input_.provider_reference or before.progress.provider_reference
     action = action_after(before, input_)
     is_asked_on = before.progress.is_told_when_asked or input_.is_told_when_asked
@@ -223,6 +239,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
             progress.payer_action,
             progress.is_told_when_asked,
         )
+        # Most answers to polls: nothing is written for them.
         if (known, None, action, is_asked_on) == was_known:
             return ignore("Still pending.", before)
 
@@ -237,6 +254,7 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
         )
     else:
         at = _poll_at(before, input_.poll_after or poll_interval(0), now=now)
+        # A slow answer to an earlier submission must not put off what is asked of the latest.
         if _is_about_older(before, input_):
             at = min(at, before.progress.wake_at or at)
 
@@ -262,6 +280,7 @@ def _accept_after_end(
     """Poll a payment that has ended without its provider's word, once; a new id of the provider's
     goes to the suspense book (S5). The answer to that poll names no further one."""
     ignored = ignore("No such payment waits for this provider.", before)
+    # The answer to that poll advises no further one, so this does not go on for ever.
     if before is None or before.order.provider != input_.provider or input_.poll_after is None:
         return ignored
 
@@ -272,6 +291,7 @@ def _accept_after_end(
     ):
         return ignored
 
+    # Its submission was accepted after the end: the money may move all the same.
     poll = PollEnded(before.reference, now.time, provider_reference=input_.provider_reference)
     if input_.provider_reference in (None, progress.provider_reference):
         return Decision(Applied(before), intents=(poll,))
@@ -286,6 +306,7 @@ def _accept_after_end(
 def _qr_intents(before: Transaction) -> tuple[Intent, ...]:
     """Return the intent to deliver a QR pay-in's code to the merchant, once, when the provider
     first has the payment (Q1); also when there is no code, so that this is on record."""
+    # A second acceptance, as after a restart, must not send a second code.
     is_first = before.progress.stage is not Stage.AWAITING_RESULT
     is_delivered = is_first and before.order.display_qr_url is not None
     if is_delivered:
@@ -298,12 +319,14 @@ def record_unreachable(
 ) -> Decision:
     """Record that there was no usable response: the request may have been received, so poll
     soon."""
+    # Without a usable response nothing is known, so nothing may fail or be sent again (S6).
     before = _find_pending(ledger, input_)
     if before is None or before.progress.wake_at is None:
         return _record_doubtful_success(ledger.transaction(input_.gateway_reference), input_, now)
     if _is_about_older(before, input_) and not (input_.denies_receipt or input_.evidence):
         return ignore("The payment was submitted again since.", before)
 
+    # Where a receipt is reported, the schedule of its questions replaces the usual one.
     known = merge_evidence(
         before.progress.evidence, input_.evidence, is_contradicted=False, now=now
     )
@@ -314,11 +337,14 @@ def record_unreachable(
             before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now
         )
 
+    # Never later than was planned: the answers of an unreachable provider must not postpone the
+    # poll before the expiry.
     if input_.poll_after is None:
         at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
         at = _poll_at(before, input_.poll_after, now=now)
 
+    # The first denial counts: how long the provider has held to it is what tells.
     since = before.progress.denied_since
     if input_.denies_payment and since is None:
         since = now.time
@@ -348,32 +374,35 @@ def _poll_at(before: Transaction, after: Span, *, now: Moment) -> Instant:
     """Return the time of the next poll: after this span, but soon where a notification came while
     the submission was open, because the result may have come with it."""
     progress = before.progress
-    was_told = progress.is_unpolled and progress.hint is not None
-    return next_poll_at(before.order, min(after, POLL_INTERVAL_MIN) if was_told else after, now=now)
+    # What notified of it had the result, perhaps, and the hint caused no question.
+    if progress.is_unpolled and progress.hint is not None:
+        after = min(after, POLL_INTERVAL_MIN)
+
+    return next_poll_at(before.order, after, now=now)
 
 
 def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Moment) -> Decision:
     """Submit again after the provider's word that nothing reached it: the one way back to a
-    submission.
-
-    What answers an earlier submission, or a poll about one, says nothing of the one that is on
-    record now. Where a notification has come since that began, or the store was restored, nothing
-    is sent again. By its own response a submission has certainly not arrived. One that the provider
-    has refused ends the payment, as no earlier one has arrived either."""
+    submission (S6)."""
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
 
+    # 1. What answers an earlier submission says nothing of the one on record: sending again after
+    # it would pay twice.
     answered = what_is_answered(input_.version, before.progress)
     if answered is Answer.OLDER:
         return ignore("The payment was submitted again since the provider was polled.", before)
 
     progress = before.progress
+
+    # 2. Something has told of it since it began: it is asked about, and not sent.
     if may_have_arrived(progress):
         return ask_on(
             before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now
         )
 
+    # 3. The latest submission was refused, and with this no earlier one has arrived: it has failed.
     if (refusal := progress.refusal) is not None:
         if input_.version < refusal.version:
             return ignore(
@@ -381,6 +410,8 @@ def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Momen
             )
         return _fail_as_refused(before, input_, refusal, now=now)
 
+    # 4. It is sent again, or waits for its payer. A submission of which its own
+    # response says so has certainly not arrived, and is counted apart.
     unsent = progress.unsent + (answered is Answer.REQUEST)
     if (asked := input_.payer_action) is not None:
         return ask_payer(before, input_, asked, unsent=unsent, now=now)

@@ -45,6 +45,7 @@ def poll_interval(polls: int) -> Span:
 def next_poll_at(order: Order, after: Span, *, now: Moment) -> Instant:
     """Return the time of the next poll: after this span, but with a last poll before the order
     expires."""
+    # The last poll is ten minutes before the end: an answer still ends the payment in time.
     at, last = later(now.time, after), earlier(order.expires_at, FINAL_POLL_BEFORE_EXPIRY)
     if now.time < last < at:
         return last
@@ -73,20 +74,29 @@ def detail(_: TransactionWoke) -> dict[str, object]:
 
 def decide(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
     """Do what is due. Waking too early, or when nothing can change any more, does no harm."""
+    # A wake may come twice, from two processes, or after a result: the first one moves `wake_at`.
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.progress.wake_at is None or now.time < before.progress.wake_at:
         return ignore("Nothing is due.", before)
+
+    # 1. What is paid ends as paid, even past its expiry.
     if before.progress.receipt_awaited_since is not None:
         return end_without_receipt(before, input_, now=now)
 
+    # 2. So does what a notification has reported and nobody has contradicted.
     known = before.progress.evidence
     if known is not None and is_settled_by(known, now=now):
         return settle(before, input_, known, now=now)
+
+    # 3. The expiry comes before the page and the polls, as a gateway may wake long after all three.
     if now.time >= before.order.expires_at:
         return _expire(before, input_, now=now)
+
+    # 4. The page has closed, and nothing was sent.
     if before.progress.stage.is_unsent:
         return fail_payment(before, input_, ErrorCode.USER_TIMEOUT, Source.EXPIRY, now=now)
 
+    # 5. Asked about: a reported receipt by its own schedule, anything else in growing intervals.
     if known is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         asked = ask_on(before, input_, known, at, now=now, polls=before.progress.polls + 1)
@@ -105,18 +115,21 @@ def decide(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
 
 
 def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
-    """Fail the payment. When a poll is overdue, as no gateway ran at its time, or there was none,
-    or its provider tells of a result only when asked, or has never told whether it has the payment,
-    poll now: money that has moved meanwhile, or will, then goes to the suspense book (S5), as does
-    what was reported of a success and not confirmed."""
+    """Fail the payment (S3). What was reported of a success and not confirmed goes to the suspense
+    book (S5)."""
     code, known = ErrorCode.TRANSACTION_EXPIRED, before.progress.evidence
-    message = None if known is None else EXPIRED_WITH_RECEIPT
+    message = None
+    if known is not None:
+        message = EXPIRED_WITH_RECEIPT
+
     expired = fail_payment(before, input_, code, Source.EXPIRY, now=now, message=message)
     entries = unproved_entries(before, now=now)
     if known is not None and not known.is_in_suspense:
         entries = (receipt_entry(before, known, now=now),)
 
     expired = evolve(expired, changes=(*expired.changes, *entries))
+    # One more question where the money may have moved unseen: a poll is overdue, as no gateway ran
+    # at its time; the provider never said that it has the payment; or it notifies of nothing.
     is_unknown = before.progress.stage is Stage.SUBMITTING
     if not (before.progress.is_told_when_asked or is_unknown or _lacks_poll(before)):
         return expired
