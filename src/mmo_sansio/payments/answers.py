@@ -34,6 +34,7 @@ def what_is_answered(version: int | None, about: Progress | Reversal) -> Answer:
         return Answer.NOTIFICATION
     if version == about.sent_version:
         return Answer.REQUEST
+    # Since then another request has left, of which this says nothing (S6).
     if version < about.sent_version:
         return Answer.OLDER
     if version == about.version:
@@ -46,15 +47,16 @@ def answers_ended_poll(report: inputs.ProviderReport, hint: str | None) -> bool:
     """Tell whether nothing is left to ask about a payment that has ended.
 
     A question that a hint has caused is answered by a result only: the provider itself has said
-    that there is one. Without a hint any word about the payment is an answer, but that of a
-    provider which has it and notifies of no result: nobody else would tell."""
+    that there is one. Without a hint almost any word about the payment is an answer."""
     match report:
         case inputs.ProviderSucceeded() | inputs.ProviderFailed():
             return True
         case inputs.ProviderUnreachable():
+            # A success that cannot be used as it is, or a denial that nobody has contradicted.
             is_named = report.evidence is not None
             return is_named or (report.denies_payment and hint is None)
         case inputs.ProviderAccepted():
+            # A provider that notifies of nothing is asked on, as nobody else would tell.
             return hint is None and not report.is_told_when_asked
         case inputs.ProviderNeverReceived() | inputs.ProviderCannotTell():
             return hint is None

@@ -28,9 +28,11 @@ from mmo_sansio.values.problems import Problem, ProblemType
 def only_tightens(before: Brand, after: Brand) -> bool:
     """Tell whether the second version differs in limits and flows only, of which none allows more
     than in the first."""
+    # Methods are compared in pairs; one more, or one less, is no matter of limits and flows.
     if len(before.methods) != len(after.methods):
         return False
 
+    # With limits and flows made equal, anything else that differs shows.
     others = evolve(after, limits=before.limits, methods=before.methods)
     pairs = list(zip(before.methods, after.methods, strict=True))
     return (
@@ -48,6 +50,7 @@ def _is_tighter_method(before: Method, after: Method) -> bool:
         others == before
         and after.operations <= before.operations
         and all(
+            # A currency that is new allows more; one that is gone allows less.
             currency in before.limits and _are_tighter_limits(before.limits[currency], limits)
             for currency, limits in after.limits.items()
         )
@@ -66,6 +69,7 @@ def _are_tighter_limits(before: Limits, after: Limits) -> bool:
 
 
 def _is_within(before: int | None, after: int | None) -> bool:
+    # None is no limit at all, so only a limit is within it.
     return before is None or (after is not None and after <= before)
 
 
@@ -126,9 +130,11 @@ def refused_request(
     """Return what is kept of a refused request; None where no other limits or flows of the brand's
     methods would have accepted it."""
     brand, draft = input_.brand, input_.draft
+    # Another version of limits and flows would have changed nothing about other refusals.
     if problem.segment not in _DECIDED_BY_LIMITS_AND_FLOWS:
         return None
 
+    # A method, country or currency that the brand never had is no question of its limits.
     asked = (draft.method, draft.country)
     if not any(
         (method.key, method.country) == asked and draft.currency in method.limits
@@ -218,12 +224,14 @@ class BackTest:
         )
 
     def _judge(self, request: RecordedRequest, operation: Operation) -> None:
+        # What has ended by then makes room again, as on the day itself.
         while self._ends and self._ends[0][0] <= request.created_at:
             _, _, counter, day, minor = heappop(self._ends)
             self._pending -= 1
             if counter is not None:
                 self._sums[counter, day] -= minor
 
+        # What is refused adds nothing to the counters.
         refusal = self._refusal(request, operation)
         if refusal is not None:
             self._refused[refusal.segment] += 1
@@ -239,6 +247,7 @@ class BackTest:
             return problems.MERCHANT_DISABLED
 
         selection = (request.method, operation, request.country)
+        # Thousands of requests ask for the same few methods.
         method = self._selected.get(selection)
         if method is None:
             method = self._selected[selection] = _select_method(self.brand, *selection)
@@ -255,6 +264,7 @@ class BackTest:
         if amount.minor > limits.maximum.minor:
             return problems.ABOVE_MAXIMUM
 
+        # The limits that depend on other payments come last, as in `creation`.
         pending_max = self.brand.limits.pending_payments
         if pending_max is not None and self._pending >= pending_max:
             return problems.PENDING_LIMIT
@@ -273,7 +283,9 @@ class BackTest:
             self._sums[counter, day] += minor
 
         self._pending += 1
+        # The number of accepted requests makes the entry unique, so that nothing else is compared.
         if request.ended_at is not None:
+            # Only a failure gives its amount back to the day.
             released = counter if request.has_failed else None
             heappush(self._ends, (request.ended_at, self._accepted, released, day, minor))
 

@@ -33,11 +33,11 @@ def daily_counter(method: Method, type: Type, currency: str) -> str:
 def usage_keys(input_: CreatePayment) -> frozenset[UsageKey]:
     """Return the counters that limit this request; none for a brand without limits."""
     brand, draft = input_.brand, input_.draft
-    if brand.limits.pending_payments is None:
-        counters = []
-    else:
-        counters = [PENDING_COUNTER]
+    counters: list[str] = []
+    if brand.limits.pending_payments is not None:
+        counters.append(PENDING_COUNTER)
 
+    # By the key alone: the country is checked later, and reading a counter too many does no harm.
     for method in brand.methods:
         limits = None
         if method.key == draft.method:
@@ -56,6 +56,7 @@ def reserve_usage(
     reached."""
     brand, type = input_.brand, input_.draft.operation.type
     added: list[UsageChanged] = []
+    # The counter in the store decides when it commits: `pending_max` travels with the change.
     if (pending_max := brand.limits.pending_payments) is not None:
         if ledger.used_on(brand.id, PENDING_COUNTER, 0) + 1 > pending_max:
             return problems.PENDING_LIMIT.problem(
@@ -65,6 +66,7 @@ def reserve_usage(
         added.append(UsageChanged(brand.id, UsageShare(PENDING_COUNTER, 0, 1), pending_max))
 
     if (daily_max := method.limits[amount.currency].daily.get(type)) is not None:
+        # Own time never jumps, so no amount is counted for a day twice or for none.
         counter, day = daily_counter(method, type, amount.currency), now.time // DAY
         if ledger.used_on(brand.id, counter, day) + amount.minor > daily_max.minor:
             return problems.DAILY_LIMIT.problem(
@@ -84,5 +86,6 @@ def released_usage(after: Transaction) -> Iterator[UsageChanged]:
     """Yield what the end of this payment takes back: its place among the pending, and the amount if
     it failed."""
     for share in after.order.usage:
+        # A payment that succeeded keeps its part of the day's sum.
         if share.counter == PENDING_COUNTER or after.progress.stage is Stage.FAILED:
             yield UsageChanged(after.order.brand, evolve(share, amount=-share.amount))

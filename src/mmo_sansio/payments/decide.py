@@ -127,13 +127,16 @@ def decide(
 
     `now` is the gateway's own time, `utc` the wall time to record; None says that the two agree.
     See :class:`mmo_sansio.values.clock.Moment`."""
+    # Both times travel together from here on: one judges, the other is recorded.
     moment = Moment(now, now if utc is None else utc)
     rules = _rules_of(input_)
     decision = _answer_once(rules, ledger, input_, now=moment)
+    # A rejected request, and a report that says nothing new, leave no entry.
     if not decision.changes:
         return decision
 
     written = _journal_entry(rules, input_, decision, now=moment)
+    # A late report about a payment whose personal data are removed must not bring them back.
     if isinstance(decision.reply, Ignored) and is_masked(decision.reply.transaction):
         written = evolve(written, detail=mask_members(written.detail))
 
@@ -158,6 +161,8 @@ def _answer_once(rules: Rules, ledger: Ledger, input_: inputs.Input, *, now: Mom
         return rules.decide(ledger, input_, now=now)
 
     answered = before.progress.answered
+    # Which questions were answered is on record for the latest only; an older one counts as
+    # answered.
     if input_.asked_at in answered or (
         len(answered) == ANSWERED_MAX and input_.asked_at < answered[0]
     ):
@@ -176,6 +181,7 @@ def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant,
     others = tuple(
         change for change in decision.changes if not isinstance(change, changes.TransactionAdvanced)
     )
+    # The move of the rule, and the answered question, are one version of the payment.
     if moves:
         (move,) = moves
         after = Transaction(move.after.order, evolve(move.after.progress, answered=answered))
@@ -195,6 +201,7 @@ def _asked_of_payer(before: Progress, after: Progress) -> Mapping[str, object]:
     """Return what the payer has to do from now on, without the address and the code: each may be
     used by whoever reads it."""
     match before.payer_action, after.payer_action:
+        # The same page again is nothing new, as most polls bring it.
         case (OpenUrl(url=known), OpenUrl(url=told)) if known == told:
             return {}
         case (_, OpenUrl(host=host)):
@@ -205,6 +212,7 @@ def _asked_of_payer(before: Progress, after: Progress) -> Mapping[str, object]:
             return {}
 
 
+# One encoder for all: `json.dumps` makes one at each call. Nothing here can contain itself.
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
@@ -220,6 +228,7 @@ def _journal_entry(
         match change:
             case changes.TransactionCreated(made):
                 reference, brand, after = made.reference, made.order.brand, made.progress.stage
+                # Whoever adds up the journal must not take it for money.
                 if made.order.is_simulated:
                     detail["simulated"] = True
             case changes.TransactionAdvanced(old, new):
@@ -234,19 +243,21 @@ def _journal_entry(
                     detail["providerReference"] = new.progress.provider_reference
             case changes.CallbackRecorded() | changes.QrRecorded():
                 reference, brand = change.gateway_reference, change.brand
+            # Another change says more of the payment, so what it has said stays.
             case changes.DepositClaimChanged():
                 claim = change.after or change.before
                 if claim is not None and claim.payment is not None:
                     reference, brand = reference or claim.payment, brand or claim.brand
             case changes.ReversalChanged(after=reversal):
                 reference, brand, after = reversal.payment, reversal.brand, reversal.state
-                before = None if change.before is None else change.before.state
+                before = change.before and change.before.state
                 detail |= {"reversal": reversal.id, "amount": str(reversal.amount)}
             case changes.ReferenceConsumed() if change.is_lost:
                 brand = change.brand
             case changes.SuspenseRecorded():
                 reference, brand = change.gateway_reference, change.brand
                 detail["suspense"] = change.reason
+            # Counters, intents and breakers have no place in a payment's timeline.
             case _:
                 pass
 

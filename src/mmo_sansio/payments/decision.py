@@ -42,10 +42,13 @@ def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) 
 
     Raises AssertionError when the table does not have the move: the state machine moves first, the
     other changes follow."""
+    # The table moves first: a rule that would leave a terminal stage must fail, and not pay twice
+    # (S1).
     assert stage in target_stages(before.progress.stage, input_), (
         f"{before.progress.stage} x {input_} -> {stage}"
     )
     after = evolve(before.progress, stage=stage, version=before.progress.version + 1, **progress)
+    # A pending payment without a wake would never expire (S3).
     assert (after.wake_at is None) == stage.is_terminal
     return Transaction(before.order, after)
 
@@ -54,8 +57,10 @@ def transition_changes(before: Transaction, after: Transaction) -> tuple[Change,
     """Return the changes of a move. Leaving `CREATED` withdraws the intent to submit; an end takes
     back what the payment added to its brand's counters."""
     changes: tuple[Change, ...] = (TransactionAdvanced(before, after),)
+    # Else the next process to start would find the intent, and try to submit what has moved on.
     if before.progress.stage is Stage.CREATED:
         changes = (*changes, IntentConcluded((before.reference, IntentKind.SUBMIT)))
+    # Most brands have no limits, so most payments have nothing to take back.
     if before.order.usage and after.progress.stage.is_terminal:
         changes = (*changes, *released_usage(after))
     return changes
@@ -71,10 +76,9 @@ def end(
     **progress: Any,
 ) -> Transaction:
     """Return the transaction after the move that ends it, with these fields of its progress
-    changed.
-
-    It completes at the wall time, and not before its creation, which another machine may have dated
-    by a clock that was ahead."""
+    changed."""
+    # It completes at the wall time, and not before its creation, which another machine may have
+    # dated by a clock that was ahead.
     at = max(now.utc, before.order.created_at)
     return advance(
         before,
@@ -83,6 +87,7 @@ def end(
         wake_at=None,
         completed_at=at,
         completion_source=source,
+        # An address or a code must not stay where nobody needs it any more.
         payer_action=None,
         **progress,
     )
@@ -106,6 +111,7 @@ def fail_payment(
 ) -> Decision:
     """Return the decision that fails a payment for this reason, with the meaning of the code unless
     there is another message."""
+    # Merchants read the meaning; the provider's own words are in providerData (T3).
     told = message or EXPLANATIONS[code].meaning
     after = end(
         before,

@@ -49,6 +49,7 @@ CONTRARY_REASONS: Final = (
     SuspenseReason.UNPROVED_SUCCESS,
 )
 
+# What another provider reports, or what cannot be read, says nothing about this payment.
 _NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
 
 
@@ -65,10 +66,12 @@ def find_contradiction(
     `claims` are the open claims that name the payment, `entries` the reasons and texts of its
     entries in the suspense book; a caller passes what it has. `now` is the gateway's own time."""
     provider, progress = transaction.order.provider_title, transaction.progress
+    # What was reported about it and not applied.
     if any(contradicts(succeeded, reason, text) for reason, text in entries):
         result = "failed" if succeeded else "success"
         return f"{provider} has reported a result '{result}', which is in the suspense book."
 
+    # Money that is known of speaks against a failure only.
     if succeeded:
         return None
     if progress.receipt_awaited_since is not None and not progress.stage.is_terminal:
@@ -76,10 +79,12 @@ def find_contradiction(
     if progress.evidence is not None:
         return f"{provider} has reported the receipt {progress.evidence.receipt}."
 
+    # A confirmed one first: it is certain.
     if (claim := max(claims, key=lambda each: each.is_confirmed, default=None)) is not None:
         said = "has confirmed" if claim.is_confirmed else "must first answer whether it has"
         return f"{provider} {said} the receipt {claim.receipt}, which names this payment."
 
+    # Whoever ends a payment as failed may pay it by another way: not while it may be arriving.
     if now is not None and is_in_flight(progress, now=now):
         return (
             f"{provider} may be receiving it just now: try again in "
@@ -92,14 +97,14 @@ def find_contradiction(
 def contradicts(succeeded: bool, reason: SuspenseReason, content: str) -> bool:
     """Tell whether an entry of the suspense book, by its reason and text, reports the opposite of
     this outcome. The confirmed deposit of one who named the payment is a success."""
+    if reason in _NOT_EVIDENCE:
+        return False
+
     told = json.loads(content)
-    is_paid = told.get("result") == "success" or (told.get("result"), told.get("confirmed")) == (
-        "deposit",
-        True,
-    )
-    return reason not in _NOT_EVIDENCE and (
-        told.get("result") == "failed" if succeeded else is_paid
-    )
+    result: object = told.get("result")
+    if succeeded:
+        return result == "failed"
+    return result == "success" or (result == "deposit" and told.get("confirmed") is True)
 
 
 def is_in_flight(progress: Progress, *, now: Instant) -> bool:
@@ -156,6 +161,7 @@ def settle(
 ) -> Decision:
     """End the payment with its reported success: the clock is only what lets the notification
     count."""
+    # A notification may name no amount.
     final = known.amount or before.order.requested
     after = end(
         before,
@@ -180,16 +186,17 @@ def ask_on(
 ) -> Decision:
     """Leave the payment pending and ask again, at the latest `at`; a contradiction that stands goes
     to the suspense book."""
+    # An answer soon after a report may be older than what it reports: only a denial that stands is
+    # a contradiction, which is on record once.
     entries: tuple[SuspenseRecorded, ...] = ()
     if (
         known is not None
         and known.is_denied
         and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER
     ):
-        if known.is_in_suspense:
-            entries = ()
-        else:
+        if not known.is_in_suspense:
             entries = (receipt_entry(before, known, now=now),)
+
         known = evolve(known, is_in_suspense=True)
 
     wake_at = next_question_at(before.order, known, at, now=now)
@@ -205,8 +212,10 @@ def next_question_at(order: Order, known: Evidence | None, at: Instant, *, now: 
     it."""
     if known is None:
         return at
+    # As long as the report is old: the intervals double, between a minute and an hour.
     age = elapsed(known.reported_at, now.time)
     asked_at = later(now.time, Span(min(max(age, MINUTE), HOUR)))
+    # The last question comes just when the report would end the payment.
     if known.settles and not known.is_denied and age < SETTLES_AFTER:
         asked_at = min(asked_at, later(known.reported_at, SETTLES_AFTER))
     return min(asked_at, at, order.expires_at)
@@ -225,6 +234,7 @@ def unproved_entries(before: Transaction, *, now: Moment) -> tuple[SuspenseRecor
     """Return the suspense book's entry about a payment that fails now, and that a hint has called
     paid. One whose receipt was reported has an entry of that."""
     progress = before.progress
+    # Two entries about the same money would be looked into twice.
     if not progress.is_said_paid or progress.evidence is not None:
         return ()
     report = ProviderHinted(

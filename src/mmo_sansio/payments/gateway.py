@@ -38,6 +38,7 @@ class Gateway:
         """Decide the input, apply the decision and return its reply. Its intents then wait in
         `take_intents`. `now` and `utc` are those of `decide`."""
         decision = decide(self.ledger, input_, now=now, utc=utc)
+        # The law of the engine, without its store: changes, then intents, then the reply.
         self.ledger.apply(decision.changes, decision.intents)
         for change in decision.changes:
             match change:
@@ -47,6 +48,7 @@ class Gateway:
                     self.suspense.append(change)
                 case CallbackRecorded():
                     self.callbacks.append(change)
+                # All other changes are facts of the ledger alone.
                 case _:
                     pass
 
@@ -55,6 +57,7 @@ class Gateway:
 
     def take_intents(self) -> tuple[Intent, ...]:
         """Return the actions to take, in order, each of them once."""
+        # Taken once: who calls again gets what has come since.
         taken, self._intents = tuple(self._intents), []
         return taken
 
@@ -70,6 +73,7 @@ class Gateway:
     def wake(self, *, now: Instant, utc: Instant | None = None) -> None:
         """Wake all transactions that are due by now, the earliest first. Calling it too early does
         no harm."""
+        # The list is made before anything is woken, as a wake moves the next one.
         due = sorted(
             (transaction.progress.wake_at, transaction.reference)
             for transaction in self.ledger.transactions.values()

@@ -98,6 +98,7 @@ class UsageCount:
     def plus(self, share: UsageShare) -> UsageCount:
         """Return the counter after this change: a later day begins at 0, and an earlier one counts
         no more."""
+        # A day begins with its first payment; a failure of an earlier day is no matter of this one.
         if share.day > self.day:
             return UsageCount(share.day, max(0, share.amount))
         if share.day == self.day:
@@ -123,6 +124,7 @@ class NotPrefetched(AssertionError):
 def _known(loaded: Mapping[KeyT, T], key: KeyT, prefetched: Set[KeyT] | None) -> T | None:
     """Return what is loaded under a key. Raises NotPrefetched for a key that is not among those
     that were read."""
+    # What is there was read; only of an absent key it matters whether anybody looked.
     found = loaded.get(key)
     if found is None and prefetched is not None and key not in prefetched:
         raise NotPrefetched(key)
@@ -161,6 +163,7 @@ class Ledger:
         references = {
             key: self.references[key] for key in reads.references & self.references.keys()
         }
+        # A rule that finds a reference or a deposit looks at its payment next.
         wanted = reads.transactions.union(
             deposits.values(), (reference.gateway_reference for reference in references.values())
         )
@@ -216,12 +219,14 @@ class Ledger:
     def used_on(self, brand: str, counter: str, day: int) -> int:
         """Return what this counter of a brand shows on this day; a later day begins at 0."""
         found = _known(self.usage, (brand, counter), self.prefetched and self.prefetched.usage)
+        # A counter of an earlier day is at 0 again, whatever it shows.
         if found is not None and found.day >= day:
             return found.amount
         return 0
 
     def is_held(self, brand: str) -> bool:
         """Tell whether this brand is on hold."""
+        # Not loaded must not look like not on hold: the payment would be sent.
         if self.prefetched and not self.prefetched.held_brands:
             raise NotPrefetched(brand)
         return brand in self.held_brands
@@ -234,6 +239,7 @@ class Ledger:
         for change in changes:
             self._apply(change)
         for intent in intents:
+            # A poll is not kept: `wake_at` has the payment polled again after a crash.
             if not isinstance(intent, PollProvider):
                 key = intent.gateway_reference, intent.kind
                 self.intents[key] = merge_intents(self.intents.get(key), intent)
@@ -247,9 +253,12 @@ class Ledger:
             case UsageChanged(brand, share):
                 key = (brand, share.counter)
                 known = self.usage.get(key)
+                # A counter outside the working set is changed in the store alone, as only its sum
+                # counts.
                 if known is not None or self.prefetched is None or key in self.prefetched.usage:
                     self.usage[key] = (known or UsageCount(share.day, 0)).plus(share)
             case DepositRecorded(provider, provider_reference, gateway_reference):
+                # The assertions are the conditions under which a store writes the rows.
                 assert (provider, provider_reference) not in self.deposits
                 self.deposits[provider, provider_reference] = gateway_reference
             case DepositClaimChanged(claim_before, claim_after):

@@ -75,6 +75,7 @@ WALL_TIMES: Final[Mapping[type, tuple[str, ...]]] = {
 def shifted(value: T, excess: Span) -> T:
     """Return the value with each of its own times this much earlier."""
 
+    # A member is a time, or holds times itself, or is not set.
     def moved(member: Any) -> Any:
         if member is None:
             return None
@@ -93,6 +94,7 @@ def is_misdated(transaction: Transaction, *, now: Moment) -> bool:
     time of the gateway's own that began with such a clock."""
     order = transaction.order
     return (
+        # Either clock may have been wrong: the wall clock alone, or both since the store began.
         elapsed(now.utc, order.created_at) > MISDATED_FROM
         or elapsed(now.time, order.accepted_at) > MISDATED_FROM
     )
@@ -105,6 +107,7 @@ def _corrected(transaction: Transaction, *, now: Moment) -> Transaction:
     in the future, it began with a wrong clock, and nothing tells when the payment was taken: now is
     the earliest moment that ends it too early for nobody."""
     order, progress = transaction.order, transaction.progress
+    # How far own time was ahead, if at all; and from this how far wall time was.
     excess = Span(max(0, elapsed(now.time, order.accepted_at)))
     utc_offset = elapsed(now.time, now.utc)
     error = Span(order.utc_offset - utc_offset + excess)
@@ -123,11 +126,14 @@ def _corrected_order(order: Order, *, excess: Span, error: Span, utc_offset: Spa
 
 
 def _corrected_progress(progress: Progress, *, excess: Span, error: Span, now: Moment) -> Progress:
-    completed = progress.completed_at
+    completed_at = progress.completed_at
+    if completed_at is not None:
+        completed_at = min(earlier(completed_at, error), now.utc)
+
     return evolve(
         shifted(progress, excess),
         version=progress.version + 1,
-        completed_at=None if completed is None else min(earlier(completed, error), now.utc),
+        completed_at=completed_at,
     )
 
 
@@ -137,12 +143,14 @@ def is_reversal_misdated(reversal: Reversal, *, now: Moment) -> bool:
     return (
         elapsed(now.utc, reversal.asked_at) > MISDATED_FROM
         or _reversal_excess(reversal, now=now) > MISDATED_FROM
+        # No question about a reversal is planned more than an hour ahead.
         or elapsed(now.time, reversal.wake_at or now.time) > DAY
     )
 
 
 def _reversal_excess(reversal: Reversal, *, now: Moment) -> Span:
     """Return by how much a reversal was sent, or was to be sent, in the future."""
+    # Of these two the past is certain; `wake_at` may rightly lie ahead.
     past = [reversal.due_since or now.time, reversal.sent_at or now.time]
     return Span(max(0, elapsed(now.time, max(past))))
 
@@ -158,13 +166,12 @@ def _corrected_reversal(reversal: Reversal, *, now: Moment) -> Reversal:
         else:
             walls[name] = min(wall, now.utc)
 
-    wake_at, latest = after.wake_at, later(now.time, HOUR)
-    return evolve(
-        after,
-        version=reversal.version + 1,
-        wake_at=None if wake_at is None else min(wake_at, latest),
-        **walls,
-    )
+    # No question waits longer than an hour.
+    wake_at = after.wake_at
+    if wake_at is not None:
+        wake_at = min(wake_at, later(now.time, HOUR))
+
+    return evolve(after, version=reversal.version + 1, wake_at=wake_at, **walls)
 
 
 def is_claim_misdated(claim: DepositClaim, *, now: Moment) -> bool:
@@ -192,6 +199,7 @@ def detail(_: CorrectTimes) -> dict[str, object]:
 def decide(ledger: Ledger, input_: CorrectTimes, *, now: Moment) -> Decision:
     """Correct the times of a payment that was created in the future, of its reversals, and of the
     claim that is named with it. Its stage, and whatever was decided, stay."""
+    # The claim and the reversals are corrected even where the payment itself is right or missing.
     before = ledger.transaction(input_.gateway_reference)
     reversals = tuple(_reversal_changes(ledger, input_.gateway_reference, now=now))
     others: tuple[Change, ...] = (*_claim_changes(ledger, input_, now=now), *reversals)
@@ -217,6 +225,7 @@ def _reversal_changes(ledger: Ledger, payment: str, *, now: Moment) -> Iterator[
         if is_reversal_misdated(reversal, now=now):
             change = ReversalChanged(known, _corrected_reversal(reversal, now=now))
             yield change
+            # The next change of the same row must fit what this one leaves.
             known = change.reversals
 
 

@@ -26,6 +26,7 @@ def ask_payer(
 ) -> Decision:
     """Let a payment that was never sent wait for its payer's code. Without a page nobody can give
     it: the method does not suit the operator."""
+    # Only the page of a web payment can ask for a code.
     page = before.order.page
     if page is None:
         code = ErrorCode.MERCHANT_MISCONFIGURED
@@ -35,6 +36,7 @@ def ask_payer(
         before,
         input_,
         Stage.AWAITING_CUSTOMER,
+        # It ends with its page, or earlier where the code is of no use later.
         wake_at=min(page.closes_at, asked.ends_at or page.closes_at),
         unsent=unsent,
         payer_action=asked,
@@ -43,9 +45,9 @@ def ask_payer(
 
 
 def action_after(before: Transaction, input_: ProviderAccepted) -> PayerAction | None:
-    """Return what the payer has to do once the provider has said this. A code that was sent with
-    the payment is needed no more, and one that was given since the provider was asked stays."""
+    """Return what the payer has to do once the provider has said this."""
     known, told = before.progress.payer_action, input_.payer_action
+    # Without a page nobody could act, so the payment just waits.
     if before.order.page is None or (known is None and told is None):
         return None
 
@@ -53,12 +55,16 @@ def action_after(before: Transaction, input_: ProviderAccepted) -> PayerAction |
         case None:
             return told
         case OpenUrl():
+            # The same page again: when its payer came back is remembered, which limits the
+            # questions.
             if isinstance(told, OpenUrl) and told.url == known.url:
                 return evolve(told, returned_at=known.returned_at)
             return told or known
         case EnterCode():
+            # The code went with the submission.
             if before.progress.stage is not Stage.AWAITING_RESULT:
                 return told
+            # The provider was asked before the payer gave the code: "I need a code" is no news.
             is_older = input_.version is not None and input_.version < known.given_version
             if is_older:
                 return known
@@ -72,6 +78,7 @@ def asked_by_end(action: PayerAction | None, at: Instant, *, now: Moment) -> Ins
     payer's time is over."""
     if action is None or isinstance(action, EnterCode) or action.ends_at is None:
         return at
+    # Only a time that is still to come moves the question.
     if action.ends_at > now.time:
         return min(at, action.ends_at)
     return at

@@ -66,6 +66,7 @@ def mask_transaction(transaction: Transaction) -> Transaction:
     A tax payout has no person as its party (M5). Raises AssertionError for a payment that has not
     ended: its provider may still need the number."""
     assert transaction.progress.stage.is_terminal, "a payment that has not ended keeps its data"
+    # A mask that changes nothing makes no version, so that it can be applied again and again.
     order, progress = _mask_order(transaction.order), _mask_progress(transaction.progress)
     if (order, progress) == (transaction.order, transaction.progress):
         return transaction
@@ -79,23 +80,29 @@ def is_masked(transaction: Transaction | None) -> bool:
 
 def _mask_order(order: Order) -> Order:
     page = order.page
+    if page is not None:
+        page = evolve(page, success_redirect_url=None, error_redirect_url=None)
+
     return evolve(
         order,
+        # The party of a tax payout is an authority (M5).
         party=order.party if order.type is Type.TAX else MASKED_PARTY,
         labels=None,
-        result_url=None if order.result_url is None else mask_url(order.result_url),
-        display_qr_url=None if order.display_qr_url is None else mask_url(order.display_qr_url),
-        page=None
-        if page is None
-        else evolve(page, success_redirect_url=None, error_redirect_url=None),
+        result_url=order.result_url and mask_url(order.result_url),
+        display_qr_url=order.display_qr_url and mask_url(order.display_qr_url),
+        page=page,
     )
 
 
 def _mask_progress(progress: Progress) -> Progress:
     data = progress.provider_data
+    if data is not None:
+        # The code of a failure stays: it names no person.
+        data = evolve(data, party_data=None, error_message=None)
+
     return evolve(
         progress,
-        provider_data=None if data is None else evolve(data, party_data=None, error_message=None),
+        provider_data=data,
         hint=None,
         qr=None,
         refusal=None,
@@ -125,6 +132,7 @@ def mask_members(content: str) -> str:
     except ValueError:
         members = None
 
+    # What cannot be read cannot be sorted: nothing of it is kept.
     if not isinstance(members, dict):
         return json.dumps({"content": MASKED_TEXT})
 
@@ -136,6 +144,7 @@ def mask_members(content: str) -> str:
 
 
 def _mask_member(name: str, value: object) -> object:
+    # A list of what is kept, not of what is removed: what nobody has thought of goes.
     if name in _KEPT_MEMBERS or not value:
         return value
     if isinstance(value, str):

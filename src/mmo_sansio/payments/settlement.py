@@ -79,6 +79,8 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
     a person to see. One that lacks its receipt waits for that first; one that comes later with the
     receipt only adds it."""
     before = ledger.transaction(input_.gateway_reference)
+
+    # 1. A success that lacks its receipt takes it, also where the payment has ended before.
     if (
         input_.settles_receipt
         and before is not None
@@ -86,18 +88,24 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
     ):
         return add_receipt(ledger, before, input_, now=now)
 
+    # 2. What may not be applied is for staff; its receipt is this payment's all the same.
     if (fault := why_not_applied(before, input_)) is not None:
         return _reject_success(ledger, before, input_, fault, now=now)
 
     assert before is not None
+
+    # 3. Where the provider names no receipt, the one that a confirmed deposit has named is at hand.
     named_by = before.progress.named_by_receipt
     # A receipt that was reported for the prompt itself comes before one that only names it.
     if input_.lacks_receipt and named_by is not None and before.progress.evidence is None:
         input_ = evolve(input_, provider_reference=named_by, lacks_receipt=False)
 
+    # 4. An amount in another currency cannot be the settlement of this payment.
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return _reject_success(ledger, before, input_, SuspenseReason.WRONG_CURRENCY, now=now)
+
+    # 5. It is paid: the receipt may follow within seconds, and the merchant gets one callback only.
     if input_.lacks_receipt and not before.progress.stage.is_unsent:
         return _await_receipt(before, input_, now=now)
 
@@ -114,6 +122,8 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         final=final,
         receipt_awaited_since=now.time if input_.lacks_receipt else None,
     )
+
+    # 6. The receipt settles this payment only, and another amount is left to staff.
     changes = receipt_changes(ledger, input_, after, now=now)
     if final != before.order.requested:
         is_less = final.minor < before.order.requested.minor
@@ -124,8 +134,8 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
 
 
 def _await_receipt(before: Transaction, input_: ProviderSucceeded, *, now: Moment) -> Decision:
-    """Let the payment wait for its receipt, once. Where a notification has brought that while the
-    question was under way, the next question has it."""
+    """Let the payment wait for its receipt, once."""
+    # The same answer again must not prolong the wait.
     if before.progress.receipt_awaited_since is not None:
         return ignore("It is paid, and waits for its receipt.", before)
 
@@ -134,12 +144,16 @@ def _await_receipt(before: Transaction, input_: ProviderSucceeded, *, now: Momen
         input_,
         before.progress.stage,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
+        # Never beyond the expiry, which is the latest end that a merchant is promised (S3).
         wake_at=min(later(now.time, RECEIPT_AWAITED_FOR), before.order.expires_at),
         receipt_awaited_since=now.time,
     )
-    asks_again = before.progress.evidence is not None
-    intents = (PollProvider(before.reference),) if asks_again else ()
-    return Decision(Applied(after), transition_changes(before, after), intents)
+    changes = transition_changes(before, after)
+    if before.progress.evidence is None:
+        return Decision(Applied(after), changes)
+
+    # A notification has brought the receipt while the question was under way: the next one has it.
+    return Decision(Applied(after), changes, (PollProvider(before.reference),))
 
 
 def end_without_receipt(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
@@ -149,9 +163,14 @@ def end_without_receipt(before: Transaction, input_: TransactionWoke, *, now: Mo
     since, known = before.progress.receipt_awaited_since, before.progress.evidence
     assert since is not None
     ends_at = min(later(since, RECEIPT_AWAITED_FOR), before.order.expires_at)
+    # What came meanwhile may have moved its wake ahead of that.
     if now.time < ends_at:
         waiting = advance(before, input_, before.progress.stage, wake_at=ends_at)
         return Decision(Applied(waiting), transition_changes(before, waiting))
+
+    receipt = before.progress.provider_reference
+    if known is not None:
+        receipt = known.receipt
 
     after = end(
         before,
@@ -159,10 +178,11 @@ def end_without_receipt(before: Transaction, input_: TransactionWoke, *, now: Mo
         Stage.SUCCEEDED,
         Source.POLL,
         now=now,
-        provider_reference=before.progress.provider_reference if known is None else known.receipt,
+        provider_reference=receipt,
         final=before.order.requested,
         receipt_awaited_since=since if known is None else None,
     )
+    # A receipt that settles was claimed for this payment when it was reported.
     if known is None or known.settles:
         return complete(before, after)
 
@@ -259,6 +279,7 @@ def why_not_applied(
 def _late_result_reason(
     before: Transaction, input_: ProviderSucceeded | ProviderFailed
 ) -> SuspenseReason:
+    # Of what the clock has failed any result is late: nobody has told one before.
     if before.progress.completion_source is Source.EXPIRY:
         return SuspenseReason.LATE_RESULT
     if _matches_record(before, input_):
@@ -270,6 +291,7 @@ def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFai
     """Tell whether a second result agrees with the one on record."""
     if isinstance(input_, ProviderFailed):
         return before.progress.error_code is input_.error_code
+    # A name that one of the two lacks contradicts nothing.
     references = {input_.provider_reference, before.progress.provider_reference} - {None}
     if input_.lacks_receipt:  # It names another id than the receipt on record.
         references = set()
@@ -286,6 +308,7 @@ def reject_result(
 ) -> Decision:
     """Put a result that may not be applied into the suspense book, unless it only confirms what we
     know."""
+    # Only a provider that tells by itself twice may mean two payments.
     if reason is SuspenseReason.REPEATED_RESULT and input_.source is Source.POLL:
         return ignore("An answer that we asked for agrees with what is on record.", before)
     return record_in_suspense(input_, reason, before, now=now)
@@ -302,6 +325,7 @@ def receipt_key(input_: ProviderSucceeded | ProviderHinted | ResolveManually) ->
         case ProviderHinted(evidence=known):
             receipt = None if known is None else known.receipt
 
+    # An empty text is no receipt: all that lack one would share it.
     if receipt:
         return (input_.provider, receipt)
 
@@ -317,9 +341,11 @@ def receipt_reads(input_: ProviderSucceeded | ProviderHinted | ResolveManually) 
 
 def receipt_owner(ledger: Ledger, key: DepositKey, payment: str) -> str | None:
     """Return in words what else than this payment has the receipt; None where nothing has."""
-    claim, deposit = ledger.claim(*key), ledger.deposit(*key)
+    deposit = ledger.deposit(*key)
     if deposit is not None:
         return f"the deposit {deposit}"
+
+    claim = ledger.claim(*key)
     if claim is None or claim.payment == payment:
         return None
     if claim.payment is None:
@@ -369,6 +395,7 @@ def claim_receipt(
     None: what the payment has settled, or requested. `is_confirmed`: whether the operator has
     confirmed the receipt, and not a notification alone told it; a confirmation counts still
     then."""
+    # A claim that is there is this payment's own, or was found to be another's before.
     if key is None or ledger.claim(*key) is not None:
         return ()
 
@@ -392,12 +419,14 @@ def settle_receipt(
         receipt=receipt,
         provider_title=order.provider_title,
         gateway_reference=order.gateway_reference,
+        # What only a notification of a deposit tells.
         account="",
         bill_reference="",
         amount=amount or progress.final or order.requested,
         party=order.party,
         payment=order.gateway_reference,
         brand=order.brand,
+        # It is settled as it begins: nothing of it waits.
         received_at=now.time,
         expires_at=now.time,
         wake_at=None,
@@ -409,8 +438,8 @@ def settle_receipt(
 
 def claim_change(stored: DepositClaim | None, after: DepositClaim | None) -> DepositClaimChanged:
     """Return the change of a claim, with its version counted on."""
-    if stored is None:
-        version = 1
-    else:
-        version = stored.version + 1
-    return DepositClaimChanged(stored, None if after is None else evolve(after, version=version))
+    if after is None:
+        return DepositClaimChanged(stored, None)
+
+    version = 1 if stored is None else stored.version + 1
+    return DepositClaimChanged(stored, evolve(after, version=version))

@@ -57,6 +57,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.BeginSubmission: (Stage.SUBMITTING, Stage.FAILED),
             inputs.StopPayment: (Stage.FAILED,),
             inputs.MarkRestored: (Stage.SUBMITTING,),
+            # The provider contradicts its "never received": nothing may be submitted again.
             inputs.ProviderAccepted: (Stage.AWAITING_RESULT,),
             inputs.ProviderSucceeded: (Stage.SUCCEEDED,),
             inputs.ProviderFailed: (Stage.FAILED,),
@@ -64,6 +65,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.TransactionWoke: (Stage.FAILED,),
             inputs.ResolveManually: (Stage.FAILED,),
         },
+        # Nothing was submitted, or the provider needs a code before it takes the payment.
         Stage.AWAITING_CUSTOMER: {
             inputs.ConfirmPage: (Stage.CREATED,),
             inputs.StopPayment: (Stage.FAILED,),
@@ -75,12 +77,14 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.TransactionWoke: (Stage.FAILED,),
             inputs.ResolveManually: (Stage.FAILED,),
         },
+        # The request may be under way, or have arrived without an answer.
         Stage.SUBMITTING: {
             inputs.MarkRestored: (Stage.SUBMITTING,),
             inputs.ProviderAccepted: (Stage.AWAITING_RESULT,),
             inputs.ProviderSucceeded: (Stage.SUCCEEDED, Stage.SUBMITTING),
             inputs.ProviderFailed: (Stage.FAILED, Stage.SUBMITTING),
             inputs.ProviderUnreachable: (Stage.SUBMITTING,),
+            # The only way back to a submission (S6).
             inputs.ProviderNeverReceived: (
                 Stage.CREATED,
                 Stage.AWAITING_CUSTOMER,
@@ -92,6 +96,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.TransactionWoke: (Stage.SUBMITTING, Stage.SUCCEEDED, Stage.FAILED),
             inputs.ResolveManually: (Stage.SUCCEEDED, Stage.FAILED),
         },
+        # The provider has the payment, so it is never sent again.
         Stage.AWAITING_RESULT: {
             inputs.MarkRestored: (Stage.AWAITING_RESULT,),
             inputs.ProviderAccepted: (Stage.AWAITING_RESULT,),
@@ -100,11 +105,13 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             inputs.ProviderUnreachable: (Stage.AWAITING_RESULT,),
             inputs.ProviderCannotTell: (Stage.AWAITING_RESULT,),
             inputs.ProviderHinted: (Stage.AWAITING_RESULT,),
+            # The payer gives a code that the provider has asked for.
             inputs.ConfirmPage: (Stage.AWAITING_RESULT,),
             inputs.PayerReturned: (Stage.AWAITING_RESULT,),
             inputs.TransactionWoke: (Stage.AWAITING_RESULT, Stage.SUCCEEDED, Stage.FAILED),
             inputs.ResolveManually: (Stage.SUCCEEDED, Stage.FAILED),
         },
+        # Final: what comes later changes nothing but the suspense book (S1, S5).
         Stage.SUCCEEDED: {},
         Stage.FAILED: {},
     }

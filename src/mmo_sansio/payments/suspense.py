@@ -47,13 +47,18 @@ def suspense_entry(
 ) -> SuspenseRecorded:
     """Return the entry of a report in the suspense book, for a decision that changes more than
     that."""
+    # A payment on record says whose it is; a report without one is taken at its word.
+    reference, brand = _reference(input_), _brand(input_)
+    if transaction is not None:
+        reference, brand = transaction.reference, transaction.order.brand
+
     return SuspenseRecorded(
         at=now.utc,
         reason=reason,
         provider=input_.provider,
         content=json.dumps(_content(input_), ensure_ascii=False),
-        gateway_reference=transaction.reference if transaction else _reference(input_),
-        brand=transaction.order.brand if transaction else _brand(input_),
+        gateway_reference=reference,
+        brand=brand,
     )
 
 
@@ -79,6 +84,7 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "msisdn": _number(input_.party),
             }
         case DepositClaim():
+            # Staff must tell a reference that was removed from one that the payer typed.
             bill = input_.bill_reference
             return {
                 "result": "deposit",
@@ -126,6 +132,7 @@ def _result(name: str, input_: ProviderResult) -> dict[str, str | bool | None]:
 
 
 def _number(party: Party) -> str:
+    # The number that stands for a removed one is nobody's: it would be called or paid.
     if party == MASKED_PARTY:
         return NOT_KEPT
     return party.msisdn
@@ -138,6 +145,7 @@ def _text(amount: Money | None) -> str | None:
 
 
 def _reference(input_: SuspenseSource) -> str | None:
+    # The reference in a notified deposit is only reserved: no payment has it.
     if isinstance(input_, inputs.DepositNotified | inputs.UnmatchedNotified):
         return None
     if isinstance(input_, reversals.ReversalSucceeded | reversals.ReversalFailed):
