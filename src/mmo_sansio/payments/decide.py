@@ -250,7 +250,7 @@ def _journal_entry(
                     reference, brand = reference or claim.payment, brand or claim.brand
             case changes.ReversalChanged(after=reversal):
                 reference, brand, after = reversal.payment, reversal.brand, reversal.state
-                before = change.before and change.before.state
+                before = None if change.before is None else change.before.state
                 detail |= {"reversal": reversal.id, "amount": str(reversal.amount)}
             case changes.ReferenceConsumed() if change.is_lost:
                 brand = change.brand
