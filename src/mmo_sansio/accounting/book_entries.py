@@ -30,20 +30,22 @@ def payment_entries(
     """Yield what is booked of a payment: nothing while it is pending, or where it failed and had no
     fee. A fee in another currency than the amount is booked apart. `is_simulated`: no money moved
     by it. Raises ValueError, KeyError or TypeError for what is no transaction object."""
+    # What is pending has moved nothing that is certain.
     if payment["completedAt"] is None:
         return
 
     fee = _optional_money((payment["providerData"] or {}).get("fee"))
     minors: dict[str, int] = {}
+    # A payment that failed may still have had a fee.
     if payment["status"] == Status.SUCCESS:
         amount = _money(payment["finalAmount"] or payment["requestedAmount"])
         minors[amount.currency] = _signed(payment, amount)
 
+    fee_minors: dict[str, int] = {}
     if fee:
-        fee_minors = {fee.currency: -fee.minor}
-    else:
-        fee_minors = {}
+        fee_minors[fee.currency] = -fee.minor
 
+    # The amount's currency first; a fee in the same one is part of its entry.
     for currency in dict.fromkeys((*minors, *fee_minors)):
         yield _entry(
             brand,
@@ -65,6 +67,7 @@ def reversal_entries(
     Raises as `payment_entries` does."""
     moved = [reversal for reversal in payment["reversals"] if reversal["status"] == Status.SUCCESS]
     late = _optional_money(payment["lateAmount"])
+    # Without this entry the book would have money that went back and never came.
     if moved and late is not None:
         yield _entry(
             brand,
@@ -119,6 +122,7 @@ def _entry(
 
 
 def _signed(payment: Members, amount: Money) -> int:
+    # What goes out is negative, so that an account's entries add up to what it has.
     if payment["type"] in MONEY_IN:
         return amount.minor
     return -amount.minor

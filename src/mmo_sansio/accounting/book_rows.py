@@ -17,6 +17,7 @@ from mmo_sansio.accounting.month_books import (
 from mmo_sansio.values.clock import Instant, to_datetime
 from mmo_sansio.values.money import Money
 
+# The columns of the table, named as in the merchant API where it has them.
 BOOK_COLUMNS: Final = (
     "row",
     "date",
@@ -45,6 +46,7 @@ def book_rows(book: MonthBook) -> Iterator[Sequence[Cell]]:
     """Yield the rows below BOOK_COLUMNS: what each account had, all entries, what each account has,
     and the totals. Times are those of the zone."""
     zone = book.month.zone
+    # An account without a movement in the month is listed too: its sums have to be compared.
     for account, sums in sorted(book.sums.items()):
         yield _account_row(
             "opening", account, sums.opening, sums.opening_fees, book.month.begin, zone
@@ -95,6 +97,7 @@ def _entry_row(entry: BookEntry, zone: tzinfo) -> Sequence[Cell]:
         entry.type,
         account.currency,
         Money(entry.minor, account.currency),
+        # Nothing is written where no fee is known: 0 would say that there was none.
         None if fee is None else Money(fee, account.currency),
         entry.gateway_reference,
         entry.merchant_reference,
@@ -107,6 +110,7 @@ def _entry_row(entry: BookEntry, zone: tzinfo) -> Sequence[Cell]:
 
 
 def _total_row(key: TotalKey, total: Total) -> Sequence[Cell]:
+    # The totals of payments are those of the daily digests: they keep the plain name.
     if key.kind is EntryKind.PAYMENT:
         name = "total"
     else:
@@ -145,10 +149,12 @@ def cell_text(cell: Cell, guard: Callable[[str], str] = str) -> str:
             return ""
         case Money():
             return cell.text
+        # Before `date`, of which it is a kind.
         case datetime():
             return cell.isoformat(timespec="microseconds")
         case date():
             return cell.isoformat()
+        # What merchants, payers and operators have written; all else is our own.
         case str():
             return guard(cell)
         case _:

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import Instant, from_datetime
 
+# ASCII digits only: `\d` takes those of every script.
 _MONTH: Final = re.compile(r"(\d{4})-(\d\d)", re.ASCII)
 
 
@@ -31,10 +32,15 @@ class Month:
 def calendar_month(text: str, zone: tzinfo) -> Month:
     """Return when a month, such as `2026-11`, begins and ends. Raises CalendarError."""
     match = _MONTH.fullmatch(text)
-    year, month = (int(match[1]), int(match[2])) if match else (0, 0)
+    year = month = 0
+    if match is not None:
+        year, month = int(match[1]), int(match[2])
+
+    # The month after the last one of 9999 has no beginning.
     if not (1 <= year <= 9998 and 1 <= month <= 12):
         raise CalendarError(f"{text!r} is no month. Write year and month, such as 2026-11.")
     first = date(year, month, 1)
+    # December is followed by January of the next year: 12 // 12 is 1, and 12 % 12 is 0.
     next_first = date(year + month // 12, month % 12 + 1, 1)
     return Month(_midnight(first, zone), _midnight(next_first, zone), zone)
 

@@ -66,7 +66,9 @@ class AccountSums:
     """Holds what an account had, and what moved in the month, in minor units with signs."""
 
     opening: int = 0
+    """All that moved before the month."""
     moved: int = 0
+    """All that moved in it."""
     opening_fees: int = 0
     fees: int = 0
 
@@ -112,11 +114,14 @@ class MonthBook:
 
     def add(self, entry: BookEntry) -> None:
         """Book an entry; what is later than the month is left out."""
+        # Later entries are no part of the closing sum: the same month gives the same book at any
+        # time.
         if entry.booked_at >= self.month.end:
             return
 
         sums = self.sums.setdefault(entry.account, AccountSums())
         fee = entry.fee_minor or 0
+        # What came before is needed as a sum alone, however long an account has existed.
         if entry.booked_at < self.month.begin:
             sums.opening += entry.minor
             sums.opening_fees += fee
@@ -128,6 +133,7 @@ class MonthBook:
 
     def entries(self) -> Sequence[BookEntry]:
         """Return the entries of the month: by brand, and then in the order of their time."""
+        # In place: a month may have a million entries, and sorting what is sorted costs little.
         self._entries.sort(key=_order)
         return self._entries
 
@@ -141,6 +147,7 @@ class MonthBook:
                 account.brand, entry.kind, entry.type, account.currency, account.is_simulated
             )
             total = totals.setdefault(key, Total())
+            # A fee in another currency is an entry of its own, and no payment.
             total.count += entry.minor != 0
             total.minor += entry.minor
             total.fees += entry.fee_minor or 0

@@ -85,6 +85,7 @@ class ReversalChanged:
     @property
     def reversals(self) -> tuple[Reversal, ...]:
         """Return the payment's reversals afterwards."""
+        # A new one has the next number, so it is put at the end.
         index = self.after.number - 1
         return (*self.known[:index], self.after, *self.known[index + 1 :])
 
@@ -153,9 +154,13 @@ class SuspenseReason(StrEnum):
     CONFLICTING_RESULT = "conflicting_result"
     """Another result than the one on record."""
     UNKNOWN_TRANSACTION = "unknown_transaction"
+    """Nothing of ours was sent to this provider under this reference."""
     WRONG_PROVIDER = "wrong_provider"
+    """The payment went to another provider than the one that reports."""
     WRONG_CURRENCY = "wrong_currency"
+    """The amount is in another currency than the payment."""
     UNMATCHED_DEPOSIT = "unmatched_deposit"
+    """No brand or account of ours is found by what the deposit names."""
     CONFLICTING_DEPOSIT = "conflicting_deposit"
     """A deposit whose receipt has settled something else, or that names a payment which ended
     otherwise."""
@@ -171,11 +176,13 @@ class SuspenseReason(StrEnum):
     """A payment that has ended, about which the provider was asked in vain: it may have been
     paid."""
     UNSUPPORTED_CURRENCY = "unsupported_currency"
+    """The method that was paid has no limits in this currency."""
     SETTLED_LESS = "settled_less"
     """A payment has succeeded with less than was requested."""
     SETTLED_MORE = "settled_more"
     """A payment has succeeded with more than was requested."""
     UNREADABLE = "unreadable"
+    """The notification names nothing that is known, or no store can hold it."""
 
 
 @frozen

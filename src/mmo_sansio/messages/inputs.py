@@ -327,6 +327,7 @@ class DepositNotified:
     method: str
     amount: Money
     party: Party
+    # A failed deposit is reported by some operators, and makes nothing (S4).
     succeeded: bool = True
     trust: DepositTrust = DepositTrust.CONFIRMED
     account: str = ""

@@ -110,6 +110,7 @@ def durable_intent(
 def merge_intents(known: DurableIntent | None, later: DurableIntent) -> DurableIntent:
     """Return the intent that is open after `later` was scheduled: a question goes on from the one
     that was open about its payment."""
+    # All others are scheduled once, so nothing of an earlier one is to be kept.
     if isinstance(known, PollEnded) and isinstance(later, PollEnded):
         return merge_polls(known, later)
     return later
@@ -119,6 +120,7 @@ def merge_polls(known: PollEnded, later: PollEnded) -> PollEnded:
     """Return the later question about a payment, with what the earlier one knew."""
     return evolve(
         later,
+        # The oldest question counts: staff are told when nobody has answered it for days.
         since=min(known.since, later.since),
         hint=merge_hints(known.hint, later.hint),
         provider_reference=later.provider_reference or known.provider_reference,
@@ -129,11 +131,13 @@ def merge_hints(known: str | None, later: str | None) -> str | None:
     """Return both texts, one a line; when they are too long, the later one."""
     if known is None or later is None:
         return known or later
+    # The same notification, told again, is one hint.
     if later in known:
         return known
     if known in later:
         return later
 
+    # What does not fit is left out whole: half a notification could be read as another one.
     together = f"{known}\n{later}"
     if len(together) <= HINT_CHARACTERS_MAX:
         return together

@@ -11,6 +11,7 @@ from attrs import frozen
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status, Type
 
+# The figures of the specification (R4).
 RECORDS_PAGE_DEFAULT = 50
 RECORDS_PAGE_MAX = 5_000
 
@@ -63,6 +64,7 @@ class ListRecords:
     before: Position | None = None
     """Return the rows just before this position instead, still in ascending order. At most one of
     the two is set."""
+    # Most rows are small; without this bound a page of the largest ones would take 300 MB.
     bytes_max: int = RECORDS_BYTES_MAX
     """The page ends before its objects have more bytes than this, but not before its first row.
     `page_size` is a most, so a page that ends early is a page like any other (R4), and its
@@ -122,6 +124,7 @@ def empty_page(query: PagedQuery, *, has_opposite: bool) -> Records:
     """Return the page of a query that no row is in any more. It leads to the place from which it
     was reached, if a row is there (`has_opposite`): the position that was named belongs to it
     (R6)."""
+    # The place where the page would have been: who turns round finds the rows from there on.
     place = place_beside(query)
     return Records(
         (),
@@ -135,6 +138,8 @@ def empty_page(query: PagedQuery, *, has_opposite: bool) -> Records:
 def place_beside(query: PagedQuery) -> Position | None:
     """Return the position between a page and the row at which it was reached; None for the first
     page of a query."""
+    # Just below the reference of the row, or just above it: no reference lies between, as all have
+    # the same length.
     if query.before is not None:
         return Position(query.before.created_at, query.before.gateway_reference[:-1])
     return query.after and Position(query.after.created_at, query.after.gateway_reference + "0")

@@ -150,6 +150,7 @@ class ReversalNeverReceived:
 
     reversal: str
     provider: str
+    # Of all reports this alone lets a request leave again, so it must say which one it is about.
     version: int
     """An answer to an old question says nothing about a later request (S6)."""
 

@@ -50,6 +50,7 @@ class BreakerSettings:
 
     window: Span = Span(60 * SECOND)
     """How long outcomes count."""
+    # The figures of clause K5: no single failure of a quiet merchant stops its callbacks.
     minimum_requests: int = 5
     """The breaker never opens with fewer outcomes in the window."""
     failure_ratio: float = 0.5
@@ -106,11 +107,17 @@ class BreakerSnapshot:
     def shifted(self, by: Span) -> BreakerSnapshot:
         """Return the same state for a clock that is ahead by so much: every process has its own
         monotonic clock."""
-        until, probe = self.open_until, self.probe
+        open_until, probe = self.open_until, self.probe
+        if open_until is not None:
+            open_until = later(open_until, by)
+
+        if probe is not None:
+            probe = evolve(probe, granted_at=later(probe.granted_at, by))
+
         return evolve(
             self,
-            open_until=None if until is None else later(until, by),
-            probe=None if probe is None else evolve(probe, granted_at=later(probe.granted_at, by)),
+            open_until=open_until,
+            probe=probe,
             sub_windows=tuple(
                 evolve(sub_window, began_at=later(sub_window.began_at, by))
                 for sub_window in self.sub_windows
@@ -120,12 +127,13 @@ class BreakerSnapshot:
     def clamped(self, settings: BreakerSettings, *, now: MonotonicInstant) -> BreakerSnapshot:
         """Return the same state without times that are impossible at `now`: after a clock was set
         back, a breaker must not stay open for longer than `open_for`."""
-        until = self.open_until
+        open_until = self.open_until
+        if open_until is not None:
+            open_until = min(open_until, later(now, settings.open_for))
+
         return evolve(
             self,
-            open_until=None
-            if until is None
-            else MonotonicInstant(min(until, now + settings.open_for)),
+            open_until=open_until,
             sub_windows=tuple(
                 evolve(sub_window, began_at=min(sub_window.began_at, now))
                 for sub_window in self.sub_windows
@@ -171,10 +179,13 @@ class CircuitBreaker:
         self._open_until = restored.open_until
         self._generation = restored.generation
         self._sub_windows = deque(restored.sub_windows)
+        # By number, in the order of their grants: the first one is overdue first.
         self._unreported: dict[int, Permit] = {}
         self._last_number = 0
-        self._probe = restored.probe if settings.permit_deadline is not None else None
-        if self._probe is not None:
+        self._probe: Permit | None = None
+        # Without a deadline a probe whose holder is gone would keep the breaker half-open for ever.
+        if settings.permit_deadline is not None and restored.probe is not None:
+            self._probe = restored.probe
             self._unreported[self._probe.number] = self._probe
 
     @property
@@ -194,6 +205,7 @@ class CircuitBreaker:
 
             self._change_state(BreakerState.HALF_OPEN)
 
+        # One probe at a time: a receiver that is down gets no second call.
         if self._state is BreakerState.HALF_OPEN and self._probe is not None:
             return None
 
@@ -209,6 +221,7 @@ class CircuitBreaker:
         """Report the outcome of a call. After the permit's deadline, and the second time, this does
         nothing."""
         self._fail_overdue(now)
+        # Once reported, or overdue, a permit counts no second time.
         if self._unreported.pop(permit.number, None) is not None:
             self._count(permit, succeeded, now)
 
@@ -216,6 +229,7 @@ class CircuitBreaker:
         """Give back a permit without an outcome: it counts as neither, and the next call may be the
         probe in its place."""
         self._fail_overdue(now)
+        # The probe made no call, so nothing is known of the receiver: the next call finds out.
         if self._unreported.pop(permit.number, None) is not None and permit == self._probe:
             self._probe = None
 
@@ -243,18 +257,22 @@ class CircuitBreaker:
             self._count(permit, succeeded=False, now=later(permit.granted_at, deadline))
 
     def _count(self, permit: Permit, succeeded: bool, now: MonotonicInstant) -> None:
+        # A slow call from before the opening says nothing of the receiver as it is now.
         if self._state is BreakerState.HALF_OPEN and permit.generation != self._generation:
             return
 
         self._roll_window(now)
+        # Records are frozen, as a snapshot may hold this one: it is replaced.
         newest = self._sub_windows.pop()
         successes, failures = newest.successes + succeeded, newest.failures + (not succeeded)
         self._sub_windows.append(SubWindow(newest.began_at, successes, failures))
         match self._state:
+            # Only a failure is a reason to look: so a success never opens it (K5).
             case BreakerState.CLOSED if not succeeded and self._is_failing():
                 self._open(now)
             case BreakerState.HALF_OPEN if succeeded:
                 self._change_state(BreakerState.CLOSED)
+                # The failures that opened it would open it again at the next one.
                 self._sub_windows.clear()
             case BreakerState.HALF_OPEN:
                 self._open(now)
@@ -264,6 +282,7 @@ class CircuitBreaker:
     def _roll_window(self, now: MonotonicInstant) -> None:
         """Drop old sub-windows, and ensure that there is one for now."""
         windows, window = self._sub_windows, self._settings.window
+        # A sub-window goes as a whole, so an outcome counts for 54 to 60 seconds.
         while windows and now - windows[0].began_at >= window:
             windows.popleft()
         if not windows or now - windows[-1].began_at >= window // SUB_WINDOWS:
@@ -278,6 +297,7 @@ class CircuitBreaker:
     def _is_failing(self) -> bool:
         health = self._count_outcomes()
         return (
+            # Few outcomes are chance: one of two failing would be half.
             health.total >= self._settings.minimum_requests
             and health.failures / health.total >= self._settings.failure_ratio
         )
@@ -288,6 +308,7 @@ class CircuitBreaker:
 
     def _change_state(self, state: BreakerState) -> None:
         self._state = state
+        # Reports of permits from before are told by it.
         self._generation += 1
         self._probe = None
         self._open_until = None

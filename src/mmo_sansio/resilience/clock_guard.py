@@ -112,18 +112,24 @@ class ClockGuard:
         is trusted at once as well when it returns to what the earlier process trusted."""
         is_same_boot = record.boot_id == boot_id and monotonic >= record.monotonic
         if is_same_boot:
+            # Exact: the machine has counted all the time.
             passed = elapsed(record.monotonic, monotonic)
             self._trusted_before = Span(record.utc - record.monotonic)
         elif down_for is not None:
             passed = down_for
         else:
+            # All that is left: where the wall clock is wrong now, payments end earlier or later by
+            # as much.
             passed = elapsed(record.utc, later(Instant(monotonic), self.utc_ahead))
 
+        # Never back, as what has expired must stay so.
         self.time_ahead = Span(record.time + max(passed, 0) - monotonic)
 
     def observe(self, *, wall: Instant, monotonic: MonotonicInstant) -> Span | None:
         """Compare the clocks; return by how much the wall clock has stepped since the last check,
         or None."""
+        # 1. The clocks agree: wall time follows, so that slewing by a time server adds up to no
+        # step.
         ahead = Span(wall - monotonic)
         if abs(ahead - self.utc_ahead) <= TOLERANCE:
             step = None
@@ -136,16 +142,19 @@ class ClockGuard:
 
             return step
 
+        # 2. It has returned to what was trusted before: the step between was the wrong one.
         if self._trusted_before is not None and abs(ahead - self._trusted_before) <= TOLERANCE:
             step = Span(ahead - (self.utc_ahead if self._stepped is None else self._stepped.ahead))
             self.utc_ahead, self._trusted_before, self._stepped = ahead, None, None
             return step
 
+        # 3. A new step: wall time goes on as before, until this one has proved right.
         if self._stepped is None or abs(ahead - self._stepped.ahead) > TOLERANCE:
             step = Span(ahead - (self.utc_ahead if self._stepped is None else self._stepped.ahead))
             self._stepped = _Step(ahead, monotonic)
             return step
 
+        # 4. It has stayed so for a minute: somebody has set the clock right.
         if monotonic - self._stepped.at >= CONFIRMATION_PERIOD:
             self.utc_ahead, self._trusted_before, self._stepped = ahead, self.utc_ahead, None
         else:
@@ -193,18 +202,23 @@ class ClockComparison:
     @property
     def forbids_start(self) -> bool:
         """Tell whether a process must not begin to serve: its clock is wrong as far as is known."""
+        # Where others differ from the store too, and none agrees, the store's clock is the wrong
+        # one.
         return abs(self.ahead) > DIFFERENCE_MAX and (self.agreeing > 0 or not self.differing)
 
     @property
     def forbids_service(self) -> bool:
         """Tell whether a process that serves should get no more requests: other machines, whose
         clocks are right, can serve."""
+        # Only where somebody else can serve: else a wrong clock of the store would stop all.
         return abs(self.ahead) > DIFFERENCE_MAX and self.agreeing > 0
 
 
 def compare_clocks(store: StoreClock, *, before: Instant, after: Instant) -> ClockComparison:
     """Compare with the machine's wall time before and after the store was asked; what it took to
     ask is no difference."""
+    # Somewhere between the two the store has read its clock: only what lies outside is a
+    # difference.
     if before > store.now:
         ahead = before - store.now
     else:

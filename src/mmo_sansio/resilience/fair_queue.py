@@ -30,6 +30,7 @@ def fair_share(
     without an active delivery. Therefore more than a thousand merchants whose receivers hang, with
     any backlog and in any order, leave a slot to a newcomer; with a fixed share, 128 of them would
     take all. It is at least 1 while any slot is free, and 0 when none is."""
+    # Rounded up, so that it is at least 1 while a slot is free.
     return -(-slots_per_brand * free**4 // slots**4)
 
 
@@ -48,6 +49,7 @@ class FairQueue(Generic[Item]):
         self._waiting_max = waiting_max
 
         # The share of a merchant by the number of free slots.
+        # Computed once: `next` is called for each delivery.
         self._shares = [
             fair_share(free, slots=slots, slots_per_brand=slots_per_brand)
             for free in range(slots + 1)
@@ -72,6 +74,7 @@ class FairQueue(Generic[Item]):
         queue = self._queues.setdefault(brand, deque())
         queue.append(item)
         self.waiting += 1
+        # With its first item it waits for a turn; with more it keeps its place.
         if len(queue) == 1:
             self._ranks[self._active_by_brand[brand]][brand] = None
 
@@ -79,6 +82,7 @@ class FairQueue(Generic[Item]):
         """Return the next item and give it a slot, until `release`; None while there is no slot, or
         no merchant may have it."""
         if self.waiting:
+            # From the fewest active ones on: who has none is served before all who have some.
             for active in range(self._shares[-1 - self.active]):
                 if rank := self._ranks[active]:
                     return self._start(next(iter(rank)))
@@ -98,6 +102,7 @@ class FairQueue(Generic[Item]):
         item = queue.popleft()
         self.waiting -= 1
         self._move(brand, by=1)
+        # The counter keeps the merchant, so what it has active counts when it comes back.
         if not queue:
             del self._queues[brand]
             del self._ranks[self._active_by_brand[brand]][brand]
@@ -108,8 +113,10 @@ class FairQueue(Generic[Item]):
         active = self._active_by_brand[brand]
         self._active_by_brand[brand] += by
         self.active += by
+        # Merchants without anything must leave nothing behind: there may be many over time.
         if active + by == 0:
             del self._active_by_brand[brand]
+        # Only who waits has a rank; the end of it, so that equals take turns.
         if brand in self._queues:
             del self._ranks[active][brand]
             self._ranks[active + by][brand] = None

@@ -28,6 +28,7 @@ GROWTH_TOLD_AFTER: Final = Span(15 * MINUTE)
 # breakers only, and another may have made those rounds.
 FORGOTTEN_AFTER: Final = Span(3 * MINUTE)
 
+# How long after a first failure the message is tried again.
 RETRIED_AFTER: Final = Span(MINUTE)
 
 # How long the next attempt waits after one that failed: twice as long each time, up to this.
@@ -127,6 +128,7 @@ def seen(record: NoticeRecord, matters: Collection[Matter], now: Instant) -> Not
     """Return the record after a look at what waits: what is over, and attempts of over an hour
     ago, are forgotten."""
     kinds = {matter.kind for matter in matters}
+    # What another process has found lately still waits, though this one cannot see it.
     known = {kind: at for kind, at in record.found.items() if elapsed(at, now) < FORGOTTEN_AFTER}
     found = {**known, **dict.fromkeys(kinds, now)}
     return evolve(
@@ -144,7 +146,9 @@ def seen(record: NoticeRecord, matters: Collection[Matter], now: Instant) -> Not
 
 def patient(record: NoticeRecord, matters: Collection[Matter], now: Instant) -> list[Matter]:
     """Return what has lasted long enough to be told, the most urgent first."""
+    # The enum lists the most urgent first.
     order = list(NoticeKind)
+    # Short disturbances end by themselves: nobody is woken for them.
     lasting = [
         matter
         for matter in matters
@@ -162,6 +166,7 @@ def is_due(
     else:
         retried_at = now
 
+    # An attempt that failed may have arrived, so it is not repeated at once.
     if record.failures and now < retried_at:
         return False
 
@@ -169,6 +174,7 @@ def is_due(
     known = [(matter, record.told[matter.kind]) for matter in matters if matter.kind in record.told]
     has_more = any(_is_told_again(matter, told, limits, now) for matter, told in known)
     room = limits.per_hour - len(record.attempts)
+    # The last message of the hour is kept for what nobody knows of yet.
     kept_for_news = 1 if limits.per_hour > 1 else 0
     return (has_news and room > 0) or (has_more and room > kept_for_news)
 

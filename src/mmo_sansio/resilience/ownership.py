@@ -63,6 +63,7 @@ OVERDUE_AFTER = Span(5 * SECOND)
 def trusted_until(requested_at: MonotonicInstant) -> MonotonicInstant:
     """Return the time of the owner's clock until which it may trust a lease that it requested at
     this time: the store can only have begun to count later."""
+    # Counted from the request, before the store can have counted anything.
     return earlier(later(requested_at, LEASE_DURATION), LEASE_MARGIN)
 
 
@@ -77,6 +78,7 @@ class RenewalHistory:
 
     def renewed(self, now: MonotonicInstant) -> RenewalHistory:
         """Return the history after a renewal now."""
+        # One gap too long, and the count begins anew: the store may have stood still.
         is_steady = self.renewed_at is not None and now - self.renewed_at <= STEADY_GAP
         return RenewalHistory(now, self.steady_since if is_steady else now)
 
@@ -100,6 +102,7 @@ class OwnershipCounts:
 def beyond_share(brands: Collection[str], counts: OwnershipCounts) -> Sequence[str]:
     """Return the channels that a holder has beyond its share. The choice does not depend on their
     traffic, so that the load is shared with the number."""
+    # Rounded up, so that all channels have a place.
     share = -(-counts.held // max(1, counts.alive))
     return sorted(brands, key=lambda brand: (crc32(brand.encode()), brand))[share:]
 

@@ -49,15 +49,18 @@ class Reachability:
 
     def record_silence(self, began: float, now: float) -> None:
         """Record that a call which began then has had no answer."""
+        # A call that began before the last answer has not been without an answer since it began.
         if self._answered_at is None:
             since = began
         else:
             since = max(began, self._answered_at)
 
+        # The oldest silence counts: how long nobody has been answered.
         if self._unanswered_since is None or since < self._unanswered_since:
             self._unanswered_since = since
 
         if (
+            # LOST stays: only an answer ends it.
             self.state is ServerState.REACHABLE
             and now - self._unanswered_since >= self.suspect_after_s
         ):
@@ -66,5 +69,6 @@ class Reachability:
     def record_failed_probe(self) -> None:
         """Record that a probe had no answer: unless another call has been answered meanwhile, the
         server is lost."""
+        # An answer in between has shown that the server is there.
         if self.state is ServerState.SUSPECTED:
             self.state = ServerState.LOST

@@ -41,6 +41,8 @@ class StoreState:
     def has_all_of(self, mark: StoreMark) -> bool:
         """Return whether this store has everything that a mark knows of. One that was named anew
         was prepared first, so it has."""
+        # A restored store was named anew by the command that prepared it, and keeps its former
+        # names.
         if mark.store_id != self.mark.store_id:
             return mark.store_id in self.former_ids
         return lost_epochs(self.mark, mark) == 0
@@ -75,6 +77,8 @@ def recognise(
     clock that was set back meanwhile says nothing: then epochs count.
     """
     if mark is None:
+        # A store that nobody has served has no mark; and one that another process serves was
+        # compared by it.
         is_missed = must_be_marked and stored.mark.epoch > 0 and not is_served
         if is_missed:
             return Recognition.UNMARKED
@@ -82,10 +86,13 @@ def recognise(
 
     if stored.has_all_of(mark):
         return Recognition.CURRENT
+    # It is another store, or a copy of which nobody knows how old it is.
     if mark.store_id != stored.mark.store_id:
         return Recognition.RESTORED
 
     before, now = mark.timeline, stored.mark.timeline
+    # Only a promoted standby may lack a little. A backup of the same age is a restore, and has to
+    # be prepared.
     is_promoted = before is not None and now is not None and now > before
     is_little = _lost_time(stored.mark, mark) <= loss_max
     if is_promoted and is_little:
@@ -103,6 +110,7 @@ def lost_epochs(stored: StoreMark, known: StoreMark) -> int:
 def _lost_time(stored: StoreMark, known: StoreMark) -> Span:
     counted = Span(lost_epochs(stored, known) * SECOND)
     passed = elapsed(stored.raised_at, known.raised_at)
+    # A clock that was set back would make the loss look like none.
     if passed > 0:
         return min(counted, passed)
     return counted

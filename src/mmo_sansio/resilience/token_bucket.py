@@ -24,11 +24,13 @@ class TokenBucket:
 
     def delay(self, now: MonotonicInstant, tokens: float = 1) -> Span:
         """Return how long it takes until there are so many tokens; 0 when there are."""
+        # All is told by the one time at which the bucket is full: nothing has to be counted on.
         missing = max(self._full_at, now) - now - (self.burst - tokens) * SECOND / self.per_second
         return Span(max(0, round(missing)))
 
     def spend(self, now: MonotonicInstant, tokens: float = 1) -> None:
         """Take tokens, also those that are not back yet."""
+        # Below zero, too: who spends what is not there makes the next ones wait for it.
         self._full_at = max(self._full_at, now) + tokens * SECOND / self.per_second
 
     def take(self, now: MonotonicInstant, tokens: float = 1) -> Span:
@@ -36,5 +38,6 @@ class TokenBucket:
         until there are enough."""
         delay = self.delay(now, tokens)
         if delay == 0:
+            # Nothing is taken in vain: who is refused pays nothing, and can come again.
             self.spend(now, tokens)
         return delay

@@ -65,14 +65,17 @@ NAME: Final = "conformance"
 
 NOW: Final = Moment.at(START)
 
+# How far own time is ahead of wall time, so that a date tells which of them was used.
 AHEAD: Final = Span(-500 * DAY)
 
 # A moment at which the gateway's own time is far ahead of wall time.
 APART: Final = Moment(time=earlier(START, AHEAD), utc=START)
 
+# What an adapter is given, and must not tell where it is secret.
 HOOKS_URL: Final = "https://gw.example/hooks/conformance/token"
 PAGES_URL: Final = "https://pages.example"
 PAGE_TOKEN: Final = "token-of-the-page"
+# The two ways in which a request may fail: after it may have arrived, or surely before.
 LOST: Final = ExchangeFailed("The connection broke.", may_have_arrived=True)
 UNSENT: Final = ExchangeFailed("No connection.", may_have_arrived=False)
 
@@ -93,6 +96,7 @@ HOSTILE_NAMES: Final = (
 # Statuses that, with a meaningless body, leave the outcome of a submission open.
 AMBIGUOUS_STATUSES: Final = (200, 302, 500, 502, 503, 504)
 
+# What a person may write for an option by mistake, of every type that TOML has.
 UNUSABLE_VALUES: Final[tuple[Any, ...]] = (
     [],
     {},
@@ -105,7 +109,9 @@ UNUSABLE_VALUES: Final[tuple[Any, ...]] = (
     "x" * 9999,
 )
 
+# Whole, with decimals, the least, and some that a market's currency does not have.
 AMOUNTS: Final = ("1", "150", "70000", "0.10", "1234.56")
+# Numbers in a body, whatever its format.
 NUMBER: Final = re.compile(rb"\d+(?:\.\d+)?")
 HEADER_NAME: Final = re.compile(rb"[a-z0-9-]+")
 TARGET: Final = re.compile(rb"https?://[!-~]+")
@@ -208,11 +214,13 @@ def answer_with(
     """Return an exchange that answers preparations, and everything else with this outcome."""
 
     def exchange(request: HttpRequest) -> HttpResponse:
+        # A key or a token is given, so that the request itself is reached.
         if (prepared := case.prepare(request)) is not None:
             return prepared
         if sent is not None:
             sent.append(request)
         if isinstance(outcome, ExchangeFailed):
+            # A new one each time, as an exception that is raised again keeps its first trace.
             raise ExchangeFailed(outcome.reason, may_have_arrived=outcome.may_have_arrived)
         return outcome
 
@@ -248,11 +256,13 @@ def check_requests(case: AdapterCase) -> None:
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
         sent = sent_requests(case, provider.submit(transaction, now=NOW))
+        # A repetition after a crash must be the same payment to the operator.
         assert sent == sent_requests(case, provider.submit(transaction, now=NOW))
         for request in sent + sent_requests(case, provider.poll(transaction, now=NOW)):
             assert TARGET.fullmatch(request.target), f"{request.target!r} is not absolute"
             assert not _tells(request, PAGE_TOKEN), "it tells the token of the payment's page"
             assert all(HEADER_NAME.fullmatch(name) for name, _ in request.headers)
+            # The gateway adds the token, and renews it: an adapter that keeps one cannot.
             if isinstance(provider, SignsIn) and provider.scope_of(request) is not None:
                 assert request.value(b"authorization") is None, "a request has its own token"
 
@@ -272,6 +282,7 @@ def check_amounts(case: AdapterCase) -> None:
             named = {
                 Decimal(number.decode()) for body in sent for number in NUMBER.findall(body.body)
             }
+            # What a currency of the operator cannot express must fail before anything is sent.
             if sent:
                 assert Decimal(amount) in named, f"{key}: {amount} is not what was sent"
             else:
@@ -290,6 +301,7 @@ def check_submission_is_sent_once(case: AdapterCase) -> None:
             exchange = answer_with(case, outcome, sent)
             report = drive(provider.submit(transaction, now=NOW), exchange)
             _check_report(report, inputs.ProviderUnreachable, outcome)
+            # A retry within the adapter would pay twice (S6).
             assert sum(map(_moves, sent)) <= 1, f"it was submitted twice after {outcome!r}"
 
 
@@ -309,6 +321,7 @@ def check_polls(case: AdapterCase) -> None:
         submission = {
             (request.method, request.target) for request in _submission(case, provider, transaction)
         }
+        # Asked by our own reference, and by the operator's id.
         for polled in (transaction, _accepted(transaction)):
             for outcome in (UNSENT, *ambiguous_outcomes()):
                 sent: list[HttpRequest] = []
@@ -335,6 +348,7 @@ def check_reversals(case: AdapterCase) -> None:
                 sent: list[HttpRequest] = []
                 exchange = answer_with(case, outcome, sent)
                 report = drive(converse(reversal, paid, now=NOW), exchange)
+                # Without a request nothing can have moved, so a refusal is certain.
                 is_decided = isinstance(report, ReversalSucceeded | ReversalFailed)
                 assert not (sent and is_decided), f"{outcome!r} came to {report}"
 
@@ -346,6 +360,7 @@ def check_payees(case: AdapterCase) -> None:
     if not isinstance(provider, NamesPayees):
         return
 
+    # To ask about a payee must move no money.
     submissions = {
         (request.method, request.target)
         for transaction in _transactions(case, provider)
@@ -391,6 +406,7 @@ def check_notifications(case: AdapterCase) -> None:
     raises."""
     provider = case.open_adapter()
     named = b'{"id":"%s","status":"SUCCESSFUL","amount":"150"}' % REFERENCE.encode()
+    # Whatever reaches the hook reaches the adapter: anybody may send it.
     targets = (b"/hooks/conformance/token", b"/hooks/conformance/token/x/y?z", b"/", b"\xff")
     for body in (*UNREADABLE_BODIES, named, b"x" * 1_000_000):
         for target in targets:
@@ -400,6 +416,7 @@ def check_notifications(case: AdapterCase) -> None:
                 f"{body[:40]!r}: {report}"
             )
             assert report.provider == NAME
+            # PostgreSQL takes no NUL in a text.
             assert "\0" not in (report.content or ""), "no store can hold it"
             for accepted in (True, False):
                 status = provider.answer_notification(request, accepted).status
@@ -415,6 +432,7 @@ def check_times(case: AdapterCase) -> None:
         for request in _requests_of(case, conversation)
         for day in named_days(request)
     ]
+    # The day before and after, as a market's dates may be of its own zone.
     wrong = [request for request, day in named if abs(day - own_day) <= 1]
     assert not wrong, f"it is dated by the gateway's own time: {wrong[0]}"
 
@@ -428,6 +446,7 @@ def check_sign_in(case: AdapterCase) -> None:
 
     assert not provider.rejects_token(HttpResponse(200, (), b"{}"))
     provider.scope_of(HttpRequest("GET", b"https://elsewhere.example/"))
+    # An operator that repeats what it was sent must not bring our secrets into a log.
     echo = " ".join(_secrets(case)).encode()
     bodies = (*UNREADABLE_BODIES, echo, b'{"error":"%s"}' % echo)
     for scope in sorted(_scopes(case, provider)):
@@ -446,10 +465,13 @@ def check_sign_in(case: AdapterCase) -> None:
 def check_options(case: AdapterCase) -> None:
     """Check that the declared options are those that are read, and that an unusable one is
     named."""
+    # What is read and not declared is missing in the pages; what is declared and not read does
+    # nothing.
     recorded = RecordedOptions(case.options)
     case.kind.factory(NAME, case.kind.title, recorded, AdapterContext(HOOKS_URL, case.ciphers))
     declared = {*case.kind.options, *case.kind.secrets}
     assert recorded.read == declared, f"declared, or read: {sorted(recorded.read ^ declared)}"
+    # A misspelt option must not be ignored: it may be a limit.
     unknown = _option_error(case, {**case.options, "no_such_option": "x"})
     assert unknown is not None
     assert unknown.key == "no_such_option"
@@ -469,6 +491,7 @@ def check_payer_hosts(case: AdapterCase) -> None:
     if not isinstance(provider, SendsPayersAway):
         return
     for host in provider.payer_hosts:
+        # A host with a star stands for any name below it.
         error = payer_url_error(f"https://{host.replace('*', 'any')}/", provider.payer_hosts)
         assert error is None, f"{host!r} is no host: {error}"
 

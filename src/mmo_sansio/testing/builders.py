@@ -65,6 +65,7 @@ UNUSED_REFERENCE = "01K5TESTTESTTESTTESTTEST0Z"
 PROVIDER_TITLE = "Test Money"
 """The display name of the provider `test`."""
 
+# Crockford's Base32: no I, L, O or U.
 _ULID_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -83,6 +84,7 @@ def ulid_digits(number: int, count: int = 8) -> str:
     """Return a number as this many characters of a ULID."""
     digits = ""
     for _ in range(count):
+        # The last digit first, each put before the others.
         number, digit = divmod(number, 32)
         digits = _ULID_ALPHABET[digit] + digits
     return digits
@@ -240,7 +242,10 @@ def an_attempt(
     outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED, **members: Any
 ) -> DeliveryAttempt:
     """Build an attempt to deliver a callback."""
-    status = 200 if outcome is DeliveryOutcome.DELIVERED else None
+    status = None
+    if outcome is DeliveryOutcome.DELIVERED:
+        status = 200
+
     return evolve(DeliveryAttempt(outcome, "https://acme.example/result", status), **members)
 
 
@@ -257,6 +262,7 @@ def a_transaction(stage: Stage = Stage.CREATED, **members: Any) -> Transaction:
 
     One that awaits its customer is a web pay-in whose page closes after 30 minutes.
     """
+    # Both records have attributes of their own, with no name in common.
     progress_names = {attrs_attr.name for attrs_attr in Progress.__attrs_attrs__}
     progress = {name: value for name, value in members.items() if name in progress_names}
     order = {name: value for name, value in members.items() if name not in progress_names}
@@ -269,6 +275,8 @@ def ledger_with(*transactions: Transaction) -> Ledger:
     for transaction in transactions:
         order, stage = transaction.order, transaction.progress.stage
         ledger.transactions[transaction.reference] = transaction
+        # What the decisions that led here would have left: its reference, its deposit, its open
+        # intent.
         if order.merchant_reference is not None:
             key = (order.brand, order.merchant_reference)
             ledger.references[key] = ReferenceUse(transaction.reference, order.created_at)
@@ -292,8 +300,12 @@ def ledger_with(*transactions: Transaction) -> Ledger:
 
 
 def _an_order(stage: Stage) -> Order:
-    is_web = stage is Stage.AWAITING_CUSTOMER
-    operation = Operation.WEB_PAYIN if is_web else Operation.DIRECT_PAYIN
+    operation, page = Operation.DIRECT_PAYIN, None
+    # Only a web pay-in waits for its customer.
+    if stage is Stage.AWAITING_CUSTOMER:
+        operation = Operation.WEB_PAYIN
+        page = Page("page-token", later(START, Span(30 * clock.MINUTE)))
+
     return Order(
         gateway_reference=REFERENCE,
         brand="acme",
@@ -311,7 +323,7 @@ def _an_order(stage: Stage) -> Order:
         result_url="https://acme.example/result",
         created_at=START,
         expires_at=later(START, Span(3 * clock.DAY)),
-        page=Page("page-token", later(START, Span(30 * clock.MINUTE))) if is_web else None,
+        page=page,
     )
 
 
@@ -323,6 +335,7 @@ def _a_progress(stage: Stage) -> Progress:
             return Progress(stage, 1, expires_at)
         case Stage.AWAITING_CUSTOMER:
             return Progress(stage, 1, later(START, Span(30 * clock.MINUTE)))
+        # Created, submitted at once, and for the second accepted: versions 1, 2 and 3.
         case Stage.SUBMITTING | Stage.AWAITING_RESULT:
             version, wait_s = (2, 30) if stage is Stage.SUBMITTING else (3, 2)
             wake_at = later(START, Span(wait_s * clock.SECOND))

@@ -19,6 +19,7 @@ from mmo_sansio.values.clock import (
     parse_timestamp,
 )
 
+# With or without separators, the year first or last.
 _DATE: Final = re.compile(rb"(?<![0-9])(20[0-9]{2})[-/.]?([0-9]{2})[-/.]?([0-9]{2})")
 _DAY_FIRST: Final = re.compile(rb"(?<![0-9])([0-9]{2})[-/.]([0-9]{2})[-/.](20[0-9]{2})(?![0-9])")
 _SINCE_1970: Final = re.compile(rb"(?<![0-9])(?:[0-9]{16}|[0-9]{13}|[0-9]{10})(?![0-9])")
@@ -33,6 +34,7 @@ def named_days(request: HttpRequest) -> Iterator[int]:
     of a fitting length is taken for a time."""
     for text in (request.target, *(value for _, value in request.headers), request.body):
         yield from _days_in(text)
+        # Some operators want the time within a password, in Base64.
         for found in _BASE64.findall(text):
             try:
                 yield from _days_in(base64.b64decode(found))
@@ -44,6 +46,7 @@ def _days_in(text: bytes) -> Iterator[int]:
     dates = [(year, month, day) for year, month, day in _DATE.findall(text)]
     dates += [(year, month, day) for day, month, year in _DAY_FIRST.findall(text)]
     for date in dates:
+        # Eight digits need not be a day: an account or an amount has as many.
         try:
             yield parse_timestamp(b"-".join(date).decode()) // DAY
         except ValueError:

@@ -110,6 +110,7 @@ class FakeProvider:
     def submit(self, transaction: Transaction) -> ProviderReport:
         """Return the report on a submission."""
         self.submissions.append(transaction.reference)
+        # The last answer repeats, so that a short script lasts for any number of questions.
         script = self.on_submit[min(len(self.submissions), len(self.on_submit)) - 1]
         return with_version(script(transaction), transaction.progress.version)
 
@@ -161,6 +162,7 @@ class World:
 
     def crash(self) -> None:
         """Forget everything that is not durable, and start again with the durable intents."""
+        # Polls are lost: they are asked again by `wake_at`.
         self._pending_intents = list(self.gateway.ledger.intents.values())
 
     def step(self) -> bool:
@@ -168,6 +170,7 @@ class World:
         if not self._pending_intents:
             return False
 
+        # In the order in which they were requested, one at a time: no two actions overlap.
         match self._pending_intents.pop(0):
             case SubmitToProvider(gateway_reference):
                 self._submit(gateway_reference)
@@ -176,6 +179,7 @@ class World:
             case PollEnded(gateway_reference, hint=hint, provider_reference=known):
                 report = self.provider.poll(self.transaction(gateway_reference), now=self.now)
                 self.receive(report)
+                # As a worker does: a question without a result stays open.
                 if answers_ended_poll(report, hint):
                     concluded = EndedPollConcluded(
                         gateway_reference, hint=hint, provider_reference=known
@@ -209,6 +213,7 @@ class World:
         self.settle()
         for _ in range(STEPS_MAX):
             at = self.gateway.next_wake()
+            # Each stop at its own time, as a scheduler would wake it, and not all at the end.
             if at is None or at > until:
                 self.now = until
                 return
@@ -227,6 +232,7 @@ class World:
         raise DidNotSettle("Some payment is pending still.")
 
     def _wake(self, at: Instant) -> None:
+        # A submission may have taken the time beyond a wake that was planned.
         self.now = max(self.now, at)
         self.gateway.wake(now=self.now, utc=later(self.now, self.utc_offset))
         self._pending_intents.extend(self.gateway.take_intents())
@@ -234,12 +240,14 @@ class World:
 
     def _submit(self, gateway_reference: str) -> None:
         transaction = self.transaction(gateway_reference)
+        # A second submission waits, as a worker does before it sends again.
         if transaction.progress.submitted_at is not None:
             self.now = later(self.now, RESUBMISSION_DELAY)
         is_too_late = self.now >= resubmission_ends_at(transaction.order)
         reply = self.receive(
             BeginSubmission(gateway_reference, WithheldReason.TOO_LATE if is_too_late else None)
         )
+        # Anything else forbids to send: the payment has moved on.
         if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
             self.receive(self.provider.submit(reply.transaction))
 

@@ -84,6 +84,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def to_datetime(instant: Instant) -> datetime:
     """Return the instant as an aware UTC datetime; raises OverflowError outside the years 1 to
     9999."""
+    # Not `fromtimestamp`, which computes with floats and loses microseconds.
     return EPOCH + timedelta(microseconds=instant)
 
 
@@ -118,6 +119,7 @@ def _format_second(second: int) -> str:
 # Characters of the longest timestamp that is parsed.
 TIMESTAMP_MAX: Final = 64
 
+# Date and time each in one form throughout, extended or basic: the groups 2 and 6 say which.
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})(-?)(\d\d)\2(\d\d)"
     r"(?:[Tt](\d\d)(:?)(\d\d)(?:\6(\d\d)(?:[.,](\d+))?)?"
@@ -142,6 +144,7 @@ def parse_timestamp(text: str) -> Instant:
 def parse_exact_timestamp(text: str) -> tuple[Instant, str]:
     """Return the same, and the digits beyond the microsecond without zeros at the end: such pairs
     are ordered as the times are. Raises ValueError."""
+    # Most of what is read was written here.
     if _AS_WRITTEN.fullmatch(text) is not None:
         return from_datetime(datetime.fromisoformat(text)), ""
     if len(text) > TIMESTAMP_MAX:
@@ -154,13 +157,17 @@ def parse_exact_timestamp(text: str) -> tuple[Instant, str]:
     year, _, month, day, hour, _, minute, second, fraction, sign, hours, minutes = match.groups()
     date = (int(year), int(month), int(day))
     time = (int(hour or 0), int(minute or 0), int(second or 0))
+    # `datetime` itself checks that there is such a day and time.
     moment = datetime(*date, *time, int((fraction or "0")[:6].ljust(6, "0")), tzinfo=UTC)
     offset = _parse_offset(hours or "0", minutes or "0")
+    # Who is ahead of UTC writes a later time for the same moment.
     instant = from_datetime(moment) + (offset if sign == "-" else -offset)
+    # A window "until the year 9999" in an offset would overflow: it means "until the end".
     return Instant(max(FIRST_INSTANT, min(LAST_INSTANT, instant))), (fraction or "")[6:].rstrip("0")
 
 
 def _parse_offset(hours: str, minutes: str) -> int:
+    # ISO 8601 has no more; real offsets end at 14 hours.
     if int(hours) > 23 or int(minutes) > 59:
         raise ValueError("no offset from UTC")
     return int(hours) * HOUR + int(minutes) * MINUTE

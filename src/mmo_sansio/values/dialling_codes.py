@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+# Country (ISO 3166-1), dialling code, and how many digits follow it: one number or a range.
 _CODES = """
     AO 244 9, BD 880 10, BF 226 8, BI 257 8, BJ 229 10, BW 267 8, CD 243 9, CF 236 8, CG 242 9,
     CI 225 10, CM 237 9, CV 238 7, DJ 253 8, EG 20 10, ET 251 9, GA 241 7-8, GH 233 9, GM 220 7-9,
@@ -45,8 +46,11 @@ def possible_msisdns(digits: str, countries: Iterable[str]) -> list[str]:
         found.append(digits.removeprefix("00"))
 
     for country in dict.fromkeys(countries):
+        # What is longer than a national number has its dialling code already.
         if country in DIALLING_CODES and len(digits) <= _national_digits_max(country):
             code = DIALLING_CODES[country]
+            # Both: in some countries the zero is dialled at home only, in others it belongs to the
+            # number.
             found += [code + digits, code + digits.removeprefix("0")]
 
     return list(dict.fromkeys(found))

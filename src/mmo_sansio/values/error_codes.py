@@ -12,12 +12,14 @@ from attrs import frozen
 class ErrorCode(StrEnum):
     """A machine-readable reason of a failed transaction; no code path emits another one."""
 
+    # The codes of the specification.
     USER_INSUFFICIENT_FUNDS = "user_insufficient_funds"
     USER_TIMEOUT = "user_timeout"
     USER_CANCELLED = "user_cancelled"
     PROVIDER_UNAVAILABLE = "provider_unavailable"
     PROVIDER_TIMEOUT = "provider_timeout"
     TRANSACTION_EXPIRED = "transaction_expired"
+    # Further ones: what operators tell, under one name for all of them, and what staff decide.
     USER_NOT_FOUND = "user_not_found"
     USER_ACCOUNT_BLOCKED = "user_account_blocked"
     USER_LIMIT_EXCEEDED = "user_limit_exceeded"

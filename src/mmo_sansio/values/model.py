@@ -51,6 +51,7 @@ class Operation(StrEnum):
         return _TYPES_AND_FLOWS[self][1]
 
 
+# A table, as the names of operations do not tell the type: `taxpayout` is a `tax`.
 _TYPES_AND_FLOWS = {
     Operation.DIRECT_PAYIN: (Type.PAYIN, Flow.DIRECT),
     Operation.DIRECT_PAYOUT: (Type.PAYOUT, Flow.DIRECT),
@@ -81,6 +82,7 @@ class Stage(StrEnum):
 
     @property
     def status(self) -> Status:
+        # All stages before an end are one to the merchant.
         return _STATUSES.get(self, Status.PENDING)
 
     @property
@@ -324,6 +326,7 @@ class Order:
     @property
     def accepted_at(self) -> Instant:
         """Return when the order was accepted, by the gateway's own time."""
+        # The offset of that moment: wall time may have been corrected since.
         return earlier(self.created_at, self.utc_offset)
 
     def to_utc(self, moment: Instant) -> Instant:
@@ -469,6 +472,7 @@ class Progress:
         match self.payer_action:
             case OpenUrl(needs_commit=needs_commit, returned_at=returned_at):
                 return needs_commit and returned_at is not None
+            # The operator has the payment, and waits for the code.
             case EnterCode(code=code):
                 return code is not None
             case None:
@@ -484,6 +488,7 @@ class Progress:
     def is_resubmission(self) -> bool:
         """Tell whether the submission on record follows an earlier one that may have arrived,
         though the provider has said that it never received it."""
+        # Those that certainly never arrived count as if they had not been sent.
         return self.submissions - self.unsent > 1
 
 

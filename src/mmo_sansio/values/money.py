@@ -17,6 +17,7 @@ AMOUNT_MAX = Decimal(10) ** 15
 # The longest number that is read (G7); longer text costs time to convert and has no meaning.
 NUMBER_CHARACTERS_MAX = 40
 
+# `1e999999999` is short, and would fill the memory as an integer.
 _EXPONENT_MAX = 99
 _NUMBER = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 _WRITTEN = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
@@ -47,6 +48,7 @@ class Money:
         if decimals == 0:
             return str(self.minor)
         sign = "-" if self.minor < 0 else ""
+        # Zeros before a small amount: 5 minor units are 0.05.
         digits = str(abs(self.minor)).rjust(decimals + 1, "0")
         return f"{sign}{digits[:-decimals]}.{digits[-decimals:]}"
 
@@ -55,6 +57,7 @@ def parse_number(text: str) -> Decimal:
     """Return the exact value of a JSON number. Raises AmountError when it has more than 40
     characters or an exponent of more than two digits, so that no text costs more than its length to
     read (G7)."""
+    # The length first, so that nothing else is done with a text that is too long.
     if len(text) > NUMBER_CHARACTERS_MAX:
         raise AmountError(f"must be a number of at most {NUMBER_CHARACTERS_MAX} characters")
 
@@ -82,14 +85,13 @@ def to_money(value: Decimal, currency: str) -> Money:
     currency (M1, by value: `100.500` KES is accepted, `100.5` UGX is not) and KeyError for an
     unknown currency."""
     decimals = decimals_of(currency)
+    # In whole numbers: neither a float nor the precision of Decimal has a part in it (G6).
     numerator, denominator = value.as_integer_ratio()
     minor, rest = divmod(numerator * 10**decimals, denominator)
+    if rest and decimals:
+        raise AmountError(f"must have at most {decimals} decimals in {currency}")
     if rest:
-        raise AmountError(
-            f"must have at most {decimals} decimals in {currency}"
-            if decimals
-            else f"must be a whole number in {currency}"
-        )
+        raise AmountError(f"must be a whole number in {currency}")
 
     return Money(minor, currency)
 
@@ -99,6 +101,7 @@ def written_money(text: str, currency: str) -> Money:
     the currency has. In many countries a point parts thousands, so that `15.000` may be fifteen
     thousand. Raises AmountError, and KeyError for an unknown currency."""
     decimals = decimals_of(currency)
+    # What is no number or no amount gets that error, and not the one about its form.
     value = check_amount(parse_number(text))
     if not _WRITTEN.fullmatch(text):
         raise AmountError("must be digits, with a point before decimals")
@@ -160,8 +163,8 @@ def decimals_of(currency: str) -> int:
 
 
 def sum_by_currency(amounts: Iterable[Money]) -> tuple[Money, ...]:
-    """Return the sum of the amounts in each currency, in the order of the currencies' codes.
-    Amounts of different currencies are never added up."""
+    """Return the sum of the amounts in each currency, in the order of the currencies' codes."""
+    # Never across currencies: their sum would mean nothing.
     minor = Counter[str]()
     for amount in amounts:
         minor[amount.currency] += amount.minor

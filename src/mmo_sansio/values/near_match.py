@@ -22,6 +22,7 @@ def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
 
     Case, underscores, hyphens and white space make no difference. `cutoff` is the least share of
     characters that both have in common, from 0 to 1."""
+    # Of names that differ in case alone the first one stays, as later entries overwrite earlier.
     by_folded = {_fold(name): name for name in sorted(known, reverse=True)}
     if len(name) > NAME_MAX:
         return None
@@ -40,6 +41,7 @@ def near_match(name: str, known: Iterable[str]) -> str:
     Where the unknown name is a part of several names, as `payin` of `direct/payin`, these are
     named."""
     names = sorted(known)
+    # A part of many names says nothing; of one name it is a near match like any other.
     whole = [
         known_name for known_name in names if name.casefold() in _PARTS.split(known_name.casefold())
     ]

@@ -23,10 +23,12 @@ class NumberFormat:
     """The ten digits, from zero."""
 
 
+# What staff and merchants read is English; payers' languages have formats of their own.
 ENGLISH_NUMBERS = NumberFormat(
     thousands_separator=",", decimal_separator=".", is_currency_first=True
 )
 
+# At most 18 digits, as no amount has more; not within another number, a word or a list.
 _AMOUNT = re.compile(
     rf"(?<![\w.,])(-?[0-9]{{1,18}})(?:\.([0-9]{{2,4}}))? ({'|'.join(CURRENCIES)})\b", re.ASCII
 )
@@ -48,6 +50,7 @@ def format_amount(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str
     if decimals:
         number += numbers.decimal_separator + format_digits(decimals, numbers)
 
+    # The sign stands before the number, not before the currency.
     if amount.minor < 0:
         number = f"-{number}"
 
@@ -68,6 +71,7 @@ def format_amounts_in(text: str) -> str:
 
     def formatted(found: re.Match[str]) -> str:
         whole, decimals, currency = found[1], found[2] or "", found[3]
+        # `10.5 KES` may be anything: a version, a rate, a typing error.
         if len(decimals) != decimals_of(currency):
             return found[0]
         return format_amount(Money(int(whole + decimals), currency))

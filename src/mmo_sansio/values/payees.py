@@ -22,6 +22,7 @@ class PayeeNamed:
     """The operator tells whose account it is."""
 
     provider: str
+    # A person's name belongs in no log.
     name: str = field(repr=False)
     """Printable, on one line, at most NAME_CHARACTERS_MAX; the operator may have masked letters."""
     is_barred: bool | None = None
@@ -94,6 +95,7 @@ def outcome_of(report: PayeeReport) -> str:
 def plain_name(text: str) -> str:
     """Return a text of an operator as a name: without control characters and marks that turn the
     direction of writing, on one line, and cut."""
+    # White space shrinks, so more is looked at than is kept; a text of megabytes costs no time.
     beginning = text[: 4 * NAME_CHARACTERS_MAX]
     printable = "".join(letter if letter.isprintable() else " " for letter in beginning)
     return " ".join(printable.split())[:NAME_CHARACTERS_MAX].rstrip()

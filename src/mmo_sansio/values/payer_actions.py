@@ -15,6 +15,7 @@ from mmo_sansio.values.clock import Instant
 CODE_CHARACTERS_MAX: Final = 36
 
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
+# Visible ASCII, without spaces: what goes into a request to the operator as it is.
 _CODE: Final = re.compile(rf"[!-~]{{1,{CODE_CHARACTERS_MAX}}}", re.ASCII)
 
 
@@ -22,6 +23,7 @@ _CODE: Final = re.compile(rf"[!-~]{{1,{CODE_CHARACTERS_MAX}}}", re.ASCII)
 class OpenUrl:
     """The payer approves at a page of the operator, which has the payment."""
 
+    # Whoever has the address can act as the payer: it belongs in no log.
     url: str = field(repr=False)
     ends_at: Instant | None = None
     """Until when the page takes an approval, by the gateway's own time; None: the operator does not
@@ -62,6 +64,7 @@ PayerAction: TypeAlias = OpenUrl | EnterCode
 def clean_code(text: str) -> str | None:
     """Return the code that a payer has typed, with the digits of his keyboard as ASCII ones and
     without white space; None where it can be no code."""
+    # Phones write full-width or Arabic digits where the payer's keyboard has them.
     compatible = unicodedata.normalize("NFKC", text)
     typed = "".join(
         str(unicodedata.decimal(character)) if character.isdecimal() else character

@@ -20,6 +20,7 @@ def to_plain(value: Any) -> Any:
     match value:
         case bytes():
             return b64encode(value).decode()
+        # Sorted, so that equal values have equal forms.
         case frozenset():
             return sorted(value)
         case tuple():
@@ -44,10 +45,10 @@ def from_plain(kind: type[T], plain: Any) -> T:
 @cache
 def _reader(kind: Any) -> Callable[[Any], Any]:
     """Return what makes a value of this type from its plain form."""
-    parts, collection = (
-        tuple(_reader(argument) for argument in get_args(kind) if argument is not Ellipsis),
-        get_origin(kind),
-    )
+    # Readers of the arguments: of the elements of a tuple, of the key and value of a mapping.
+    parts = tuple(_reader(argument) for argument in get_args(kind) if argument is not Ellipsis)
+    collection = get_origin(kind)
+    # The only unions are with None.
     if collection in (UnionType, Union):  # The second is what NewType makes.
         return lambda plain: None if plain is None else parts[0](plain)
     if collection is Mapping:
@@ -55,6 +56,7 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     if collection is not None:
         return lambda plain: collection(map(parts[0], plain))
 
+    # An attrs class: each member by the type of its attribute.
     if has(kind):
         readers = {name: _reader(type_) for name, type_ in get_type_hints(kind).items()}
         return lambda plain: kind(**{name: read(plain[name]) for name, read in readers.items()})

@@ -66,6 +66,7 @@ class ProblemType:
         retry_after_s: int | None = None,
     ) -> Problem:
         """Return the rejection of this type with this detail and these field faults."""
+        # Every 503 says when to come again, as it promises that nothing was stored (P4, P5).
         if retry_after_s is None and self.status == 503:
             retry_after_s = RETRY_AFTER_S
 
@@ -152,12 +153,14 @@ CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
     MERCHANT_DISABLED,
     TOO_MANY_REQUESTS,
     BODY_TOO_LARGE,
+    # Field faults come in an order of their own, then what the configuration decides (C9).
     VALIDATION_FAILED,
     UNSUPPORTED_METHOD,
     UNSUPPORTED_COUNTRY,
     UNSUPPORTED_CURRENCY,
     BELOW_MINIMUM,
     ABOVE_MAXIMUM,
+    # After all faults of the request: what is refused for one uses no reference up (C12).
     DUPLICATE_REFERENCE,
     PENDING_LIMIT,
     DAILY_LIMIT,

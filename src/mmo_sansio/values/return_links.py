@@ -12,7 +12,9 @@ from mmo_sansio.values.model import Order
 # Stands between the gatewayReference and the proof; no page token has it.
 SEPARATOR: Final = "."
 
+# 128 bits: nobody finds one by trying.
 _PROOF_DIGITS: Final = 32
+# Keeps this key apart from all else that may be derived from the token.
 _PURPOSE: Final = b"return of the payer\0"
 
 
@@ -22,6 +24,7 @@ def return_key(order: Order) -> str:
     page."""
     if order.page is None:
         raise ValueError("a payment without a page has no payer to come back")
+    # The token is the secret, so whoever knows the key still cannot open the page.
     secret = _PURPOSE + order.page.token.encode()
     proof = hmac.digest(secret, order.gateway_reference.encode(), hashlib.sha256).hex()
     return f"{order.gateway_reference}{SEPARATOR}{proof[:_PROOF_DIGITS]}"

@@ -132,10 +132,12 @@ class Reversal:
     def changed_at(self) -> Instant:
         """Return when it was asked for, or ended: what its merchant sees of it has not changed
         since, in wall time."""
+        # A wrong clock may have dated the end before the beginning.
         return max(self.asked_at, self.ended_at or self.asked_at)
 
     def may_send(self, attempt: str) -> bool:
         """Tell whether this attempt has recorded it as sent, and may send it now."""
+        # A restored store may have a sent reversal whose request left before the restore.
         is_own = self.attempt == attempt and not self.is_restored
         return is_own and self.is_unanswered
 
@@ -154,6 +156,7 @@ class Reversal:
     def may_be_put_right(self) -> bool:
         """Tell whether staff may show that it ended otherwise: a failed one may have moved its
         money after all. That the provider itself has reported money as moved stands."""
+        # What was never sent cannot have moved anything.
         if self.state is ReversalState.FAILED:
             return self.may_have_arrived
         return self.state.has_moved and self.source is Source.MANUAL
@@ -162,6 +165,7 @@ class Reversal:
         """Tell whether it was sent, and nothing can ask the provider any more what became of it, or
         no answer has told that for a day; or whether it could not be sent for a day. `now` is the
         gateway's own time."""
+        # A provider that takes nothing for a day needs a look, though nothing is lost.
         if self.state is ReversalState.APPROVED:
             return elapsed(self.due_since or now, now) >= DAY
         if self.state not in (ReversalState.SENT, ReversalState.UNKNOWN):
@@ -187,6 +191,7 @@ def with_reported_money(reversal: Reversal, payment: Transaction) -> Transaction
     failed."""
     if reversal.reported is None:
         return payment
+    # The operator knows that money by the receipt of its own, not by the failed payment's id.
     known_as = reversal.receipt or payment.progress.provider_reference
     return Transaction(
         payment.order,
@@ -197,6 +202,7 @@ def with_reported_money(reversal: Reversal, payment: Transaction) -> Transaction
 def left_of(paid: Money, reversals: Iterable[Reversal], *, beside: int | None = None) -> Money:
     """Return what these have left of the money that was paid for the one with this number, beside
     the others; None: for a further one."""
+    # Those that may still move count as if they had: more than was paid must never go back.
     others = (reversal for reversal in reversals if reversal.number != beside)
     return Money(paid.minor - reversed_minor(others), paid.currency)
 

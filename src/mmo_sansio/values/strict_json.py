@@ -20,7 +20,9 @@ NESTING_MAX: Final = 32
 # Members and elements of all objects and arrays together: no request needs more than thirty.
 VALUES_MAX: Final = 1_000
 
+# Possessive, so that hostile text takes no longer than its length; an open string ends the text.
 _STRING_OR_STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{\]},]', re.DOTALL)
+# Only an escape can bring one in: UTF-8 has none.
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -40,11 +42,10 @@ JsonValue: TypeAlias = "str | JsonNumber | bool | list[JsonValue] | dict[str, Js
 def structure_error(body: bytes) -> str | None:
     """Return why JSON text has too much structure, to complete the sentence `It can't be read: …`;
     None when it has not. The text need not be valid JSON."""
+    # Most texts have few brackets and commas, even with those inside of strings.
     openings = body.count(b"{") + body.count(b"[")
     if openings <= NESTING_MAX and openings + body.count(b",") <= VALUES_MAX:
-        return (
-            None  # Most texts have so few brackets and commas, even with those inside of strings.
-        )
+        return None
 
     depth = values = 0
     for found in _STRING_OR_STRUCTURE.finditer(body):
@@ -85,6 +86,7 @@ def parse_object(body: bytes) -> dict[str, JsonValue]:
     except ValueError as error:
         _reject(str(error))
 
+    # To look through all strings takes time, and hardly any text has such an escape.
     if _ESCAPED_SURROGATE.search(body) and _has_lone_surrogates(parsed):
         _reject("it has half of a surrogate pair")
 
@@ -100,6 +102,8 @@ def _reject(reason: str) -> NoReturn:
 
 def unique_members(pairs: list[tuple[str, ValueT]]) -> dict[str, ValueT]:
     """Return the members of an object. Raises ValueError where two have one name."""
+    # Of two members with one name one reader takes the first, another the last: for an amount that
+    # is money.
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("an object has two members of one name")
@@ -113,6 +117,7 @@ def reject_constant(name: str) -> NoReturn:
 
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=unique_members,
+    # Numbers stay text: a float would change amounts, and an integer of many digits costs time.
     parse_float=JsonNumber,
     parse_int=JsonNumber,
     parse_constant=reject_constant,
