@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from attrs import Factory, define, evolve, frozen
 
@@ -192,6 +193,19 @@ class BackTestResult:
     """The numbers of refused requests, by the last segment of their problem's type."""
 
 
+class _End(NamedTuple):
+    """Says when an accepted request ends, and what that takes back: entries of a heap are compared
+    as tuples."""
+
+    at: Instant
+    number: int
+    """Makes it unique, so that nothing behind it is compared."""
+    counter: str | None
+    """The counter of the day's amounts that a failure reduces; None: nothing is taken back."""
+    day: int
+    minor: int
+
+
 @define
 class BackTest:
     """Replays requests against one version of a brand; they come in the order of creation."""
@@ -203,9 +217,8 @@ class BackTest:
     _refused: Counter[str] = Factory(Counter)
     _pending: int = 0
     _sums: Counter[tuple[str, int]] = Factory(Counter)
-    _ends: list[tuple[Instant, int, str | None, int, int]] = Factory(list)
-    """A heap of what is still to end: when, a number that makes it unique, the counter to reduce if
-    it fails, the day and the amount."""
+    _ends: list[_End] = Factory(list)
+    """A heap of what is still to end."""
     _selected: dict[tuple[str, Operation, str], Method | ProblemType] = Factory(dict)
 
     def add(self, requests: Iterable[RecordedRequest]) -> None:
@@ -225,11 +238,11 @@ class BackTest:
 
     def _judge(self, request: RecordedRequest, operation: Operation) -> None:
         # What has ended by then makes room again, as on the day itself.
-        while self._ends and self._ends[0][0] <= request.created_at:
-            _, _, counter, day, minor = heappop(self._ends)
+        while self._ends and self._ends[0].at <= request.created_at:
+            ended = heappop(self._ends)
             self._pending -= 1
-            if counter is not None:
-                self._sums[counter, day] -= minor
+            if ended.counter is not None:
+                self._sums[ended.counter, ended.day] -= ended.minor
 
         # What is refused adds nothing to the counters.
         refusal = self._refusal(request, operation)
@@ -283,11 +296,10 @@ class BackTest:
             self._sums[counter, day] += minor
 
         self._pending += 1
-        # The number of accepted requests makes the entry unique, so that nothing else is compared.
         if request.ended_at is not None:
             # Only a failure gives its amount back to the day.
             released = counter if request.has_failed else None
-            heappush(self._ends, (request.ended_at, self._accepted, released, day, minor))
+            heappush(self._ends, _End(request.ended_at, self._accepted, released, day, minor))
 
         return None
 

@@ -36,7 +36,7 @@ from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import SECOND, Moment, Span, later
-from mmo_sansio.values.model import DepositClaim, ProviderData, Source, Stage, Transaction
+from mmo_sansio.values.model import DepositClaim, Evidence, ProviderData, Source, Stage, Transaction
 from mmo_sansio.values.money import Money
 
 # How long a payment that its provider calls paid, without its receipt, waits for the notification
@@ -318,12 +318,12 @@ def receipt_key(input_: ProviderSucceeded | ProviderHinted | ResolveManually) ->
     """Return the provider and the receipt that this reports of a payment; None where there is
     none."""
     match input_:
-        case ProviderSucceeded():
-            receipt = input_.provider_reference if input_.settles_receipt else None
-        case ResolveManually():
-            receipt = input_.provider_reference if input_.error_code is None else None
-        case ProviderHinted(evidence=known):
-            receipt = None if known is None else known.receipt
+        case ProviderSucceeded(settles_receipt=True) | ResolveManually(error_code=None):
+            receipt = input_.provider_reference
+        case ProviderHinted(evidence=Evidence() as reported):
+            receipt = reported.receipt
+        case ProviderSucceeded() | ResolveManually() | ProviderHinted():
+            return None
 
     # An empty text is no receipt: all that lack one would share it.
     if receipt:
@@ -368,6 +368,7 @@ def receipt_changes(
     if key is not None and receipt_owner(ledger, key, paid.reference) is not None:
         return (suspense_entry(input_, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=now),)
 
+    # A notification alone tells of a receipt; a success is the provider's own word.
     is_confirmed = isinstance(input_, ProviderSucceeded)
     amount = _reported_amount(input_)
     return claim_receipt(ledger, key, paid, amount=amount, is_confirmed=is_confirmed, now=now)

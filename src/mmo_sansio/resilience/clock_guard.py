@@ -142,15 +142,19 @@ class ClockGuard:
 
             return step
 
+        last_ahead = self.utc_ahead
+        if self._stepped is not None:
+            last_ahead = self._stepped.ahead
+
         # 2. It has returned to what was trusted before: the step between was the wrong one.
         if self._trusted_before is not None and abs(ahead - self._trusted_before) <= TOLERANCE:
-            step = Span(ahead - (self.utc_ahead if self._stepped is None else self._stepped.ahead))
+            step = Span(ahead - last_ahead)
             self.utc_ahead, self._trusted_before, self._stepped = ahead, None, None
             return step
 
         # 3. A new step: wall time goes on as before, until this one has proved right.
         if self._stepped is None or abs(ahead - self._stepped.ahead) > TOLERANCE:
-            step = Span(ahead - (self.utc_ahead if self._stepped is None else self._stepped.ahead))
+            step = Span(ahead - last_ahead)
             self._stepped = _Step(ahead, monotonic)
             return step
 

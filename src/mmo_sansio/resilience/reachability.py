@@ -49,7 +49,7 @@ class Reachability:
 
     def record_silence(self, began: float, now: float) -> None:
         """Record that a call which began then has had no answer."""
-        # A call that began before the last answer has not been without an answer since it began.
+        # Silence begins with the call, or with the last answer that any call had since.
         if self._answered_at is None:
             since = began
         else:

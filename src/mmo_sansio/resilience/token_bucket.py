@@ -24,7 +24,7 @@ class TokenBucket:
 
     def delay(self, now: MonotonicInstant, tokens: float = 1) -> Span:
         """Return how long it takes until there are so many tokens; 0 when there are."""
-        # All is told by the one time at which the bucket is full: nothing has to be counted on.
+        # One number says all, when the bucket is full: no tokens are counted while time passes.
         missing = max(self._full_at, now) - now - (self.burst - tokens) * SECOND / self.per_second
         return Span(max(0, round(missing)))
 

@@ -65,7 +65,7 @@ NAME: Final = "conformance"
 
 NOW: Final = Moment.at(START)
 
-# How far own time is ahead of wall time, so that a date tells which of them was used.
+# How far wall time is ahead of the gateway's own: far behind, so that a date tells which was used.
 AHEAD: Final = Span(-500 * DAY)
 
 # A moment at which the gateway's own time is far ahead of wall time.
@@ -96,7 +96,7 @@ HOSTILE_NAMES: Final = (
 # Statuses that, with a meaningless body, leave the outcome of a submission open.
 AMBIGUOUS_STATUSES: Final = (200, 302, 500, 502, 503, 504)
 
-# What a person may write for an option by mistake, of every type that TOML has.
+# What a person may write for an option by mistake.
 UNUSABLE_VALUES: Final[tuple[Any, ...]] = (
     [],
     {},

@@ -88,6 +88,7 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
         return reject(selected)
 
     method, amount = selected
+
     # 2. The reference. It comes after that, as a refused request must not use it up (C12).
     used = _consume_reference(ledger, input_, now=now)
     if isinstance(used, Problem):

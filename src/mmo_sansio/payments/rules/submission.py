@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 from attrs import evolve
 
@@ -227,48 +227,36 @@ def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> D
     if before is None:
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
 
-    # The same stage, and no advice for the next poll: the schedule stays as it is.
-    known = input_.provider_reference or before.progress.provider_reference
+    progress = before.progress
     action = action_after(before, input_)
-    is_asked_on = before.progress.is_told_when_asked or input_.is_told_when_asked
-    if before.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
-        progress = before.progress
-        was_known = (
-            progress.provider_reference,
-            progress.denied_since,
-            progress.payer_action,
-            progress.is_told_when_asked,
-        )
-        # Most answers to polls: nothing is written for them.
-        if (known, None, action, is_asked_on) == was_known:
+    learnt: dict[str, Any] = {
+        "provider_reference": input_.provider_reference or progress.provider_reference,
+        # It has the payment, so what it has said of "none such" is over.
+        "denied_since": None,
+        "payer_action": action,
+        "is_told_when_asked": progress.is_told_when_asked or input_.is_told_when_asked,
+    }
+    # The same stage, and no advice for the next poll: the schedule stays as it is.
+    if progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
+        # So it is with most answers to polls: nothing is written for them.
+        if all(getattr(progress, name) == value for name, value in learnt.items()):
             return ignore("Still pending.", before)
 
-        after = advance(
-            before,
-            input_,
-            Stage.AWAITING_RESULT,
-            provider_reference=known,
-            denied_since=None,
-            payer_action=action,
-            is_told_when_asked=is_asked_on,
-        )
+        after = advance(before, input_, Stage.AWAITING_RESULT, **learnt)
     else:
         at = _poll_at(before, input_.poll_after or poll_interval(0), now=now)
         # A slow answer to an earlier submission must not put off what is asked of the latest.
         if _is_about_older(before, input_):
-            at = min(at, before.progress.wake_at or at)
+            at = min(at, progress.wake_at or at)
 
         at = asked_by_end(action, at, now=now)
         after = advance(
             before,
             input_,
             Stage.AWAITING_RESULT,
-            provider_reference=known,
-            wake_at=next_question_at(before.order, before.progress.evidence, at, now=now),
-            qr=before.progress.qr or input_.qr,
-            denied_since=None,
-            payer_action=action,
-            is_told_when_asked=is_asked_on,
+            wake_at=next_question_at(before.order, progress.evidence, at, now=now),
+            qr=progress.qr or input_.qr,
+            **learnt,
         )
 
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
