@@ -28,8 +28,10 @@ OPERATIONAL: Final = "OPERATIONAL"
 DELAYED: Final = "DELAYED"
 
 # What the availability of a provider may be.
+# Two of them: pay-outs wait for a provider, deposits are refused (documented).
 CLOSED: Final = "CLOSED"
 
+# Documented for 15 minutes; when exactly is our own choice.
 # How long after a callback without a response of 200 the next one is sent: for 15 minutes in all.
 REPETITION_DELAYS: Final = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 2, 4, 8))
 
@@ -90,7 +92,8 @@ class SimulatedPawapayPayment:
     @property
     def debited_and_credited(self) -> tuple[str, str]:
         """The holder of the wallet that pays, and of the one that is paid."""
-        ours, theirs = self.country.code, self.msisdn
+        ours = self.country.code
+        theirs = self.msisdn
         if self.operation is OperationType.DEPOSIT:
             return (theirs, ours)
         return (ours, theirs)
@@ -123,6 +126,7 @@ class SimulatedPawapayAccounts:
         holder, _, currency = wallet.partition("/")
         if not holder or currency not in {wallet_currency for _, wallet_currency in WALLETS}:
             raise ValueError("account must be a country or a number, and a currency: ZMB/ZMW")
+        # Read before anything changes: a bad balance opens nothing.
         self._balances[wallet] = to_money(parse_number(balance), currency)
 
     def balance(self, holder: str, currency: str) -> Money:
@@ -158,23 +162,31 @@ class SimulatedPawapayAccounts:
         self, payment: SimulatedPawapayPayment, faults: Sequence[Fault], *, now: Instant
     ) -> None:
         """Accept a submission; a fault decides its result, or else the test number."""
-        scripted, polled, span = (
-            find_fault(EndWith, faults),
-            find_fault(PollWith, faults),
-            find_fault(EndAfter, faults),
-        )
-        calls = find_fault(CallBack, faults)
+        # 1. What a script says of this submission.
+        scripted = find_fault(EndWith, faults)
         if scripted is not None:
-            payment.ending, payment.message = scripted.code, scripted.message
+            payment.ending = scripted.code
+            payment.message = scripted.message
 
-        payment.polled_code = polled.code if polled else None
-        payment.callback_delays = calls.after if calls else payment.callback_delays
-        if span:
-            payment.takes = span.span
-        else:
-            payment.takes = None if payment.ending == STUCK else self.approval_delay
+        polled = find_fault(PollWith, faults)
+        if polled is not None:
+            payment.polled_code = polled.code
+
+        callback = find_fault(CallBack, faults)
+        if callback is not None:
+            payment.callback_delays = callback.after
+
+        # 2. How long it takes: as long as a payer, or for ever, where nothing says otherwise.
+        payment.takes = self.approval_delay
+        if payment.ending == STUCK:
+            payment.takes = None
+
+        delayed = find_fault(EndAfter, faults)
+        if delayed is not None:
+            payment.takes = delayed.span
 
         self.payments[payment.operation, payment.id] = payment
+        # What was enqueued before it goes first, where its provider works again.
         self._process([*self._enqueued, payment], now=now)
 
     def complete_due(self, *, now: Instant) -> None:
@@ -182,11 +194,13 @@ class SimulatedPawapayAccounts:
         result that is due."""
         self._process(self._enqueued, now=now)
         for at, payment in self._pending_results.take_due(now=now):
+            # Its payer has said something before the page had ended: another time is scheduled.
             if at != payment.ends_at:
-                continue  # Its payer has said something before the page had ended.
+                continue
 
             payment.result = self._transfer(payment)
             if payment.result == COMPLETED:
+                # Made of the id, so that a payment has the same receipt in each run.
                 payment.receipt = str(int(payment.id[:8], 16) + 1_000_000_000)
 
             for delay in payment.callback_delays:
@@ -198,11 +212,11 @@ class SimulatedPawapayAccounts:
             return
 
         payment.is_approved = is_approved
+        takes: Span | None = Span(0)
         if is_approved:
             takes = payment.takes
-        else:
-            takes = Span(0)
 
+        # Never: a stuck payment stays so, and its page's own end is called off.
         if takes is None:
             payment.ends_at = None
         else:
@@ -228,31 +242,40 @@ class SimulatedPawapayAccounts:
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return every balance and every payment that was accepted."""
-        return {
-            "accounts": [
-                account_row(wallet, balance) for wallet, balance in self._balances.items()
-            ],
-            "payments": [
+        accounts = [account_row(wallet, balance) for wallet, balance in self._balances.items()]
+        rows = []
+        for payment in self.payments.values():
+            result = payment.result
+            if result == COMPLETED:
+                result = "success"
+
+            rows.append(
                 payment_row(
                     payment.operation.lower(),
                     payment.document.get("clientReferenceId", payment.id),
                     payment.receipt,
                     payment.msisdn,
                     payment.amount,
-                    "success" if payment.result == COMPLETED else payment.result,
+                    result,
                     payment.callback_count,
                 )
-                for payment in self.payments.values()
-            ],
-        }
+            )
+
+        return {"accounts": accounts, "payments": rows}
 
     def _process(self, payments: Sequence[SimulatedPawapayPayment], *, now: Instant) -> None:
         """Enqueue the payments whose provider does not process them yet, and let the others
         begin."""
         for payment in payments:
             payment.is_enqueued = self.status_of(payment.provider, payment.operation) != OPERATIONAL
-            takes = payment.takes if payment.page_url is None else PAGE_LASTS
-            if not payment.is_enqueued and takes is not None:
+            if payment.is_enqueued:
+                continue
+
+            # A page ends by itself, whoever comes or doesn't.
+            takes = payment.takes
+            if payment.page_url is not None:
+                takes = PAGE_LASTS
+            if takes is not None:
                 self._schedule_result(payment, at=later(now, takes))
         self._enqueued = [payment for payment in payments if payment.is_enqueued]
 
@@ -262,10 +285,12 @@ class SimulatedPawapayAccounts:
         self._pending_results.schedule(payment, at=at)
 
     def _transfer(self, payment: SimulatedPawapayPayment) -> str:
+        # 1. What the payer has said, or not said.
         if payment.page_url is not None and not payment.is_approved:
             return NOT_APPROVED
         if payment.document.get("preAuthorisationCode") == WRONG_CODE:
             return NOT_APPROVED
+        # 2. What a script or the test number says; 3. whose wallet is enough.
         if payment.ending not in (COMPLETED, STUCK):
             return payment.ending
 
@@ -275,7 +300,8 @@ class SimulatedPawapayAccounts:
                 return "INSUFFICIENT_BALANCE"
             return "PAWAPAY_WALLET_OUT_OF_FUNDS"
 
-        currency, minor = payment.amount.currency, payment.amount.minor
+        currency = payment.amount.currency
+        minor = payment.amount.minor
         for holder, change in zip(payment.debited_and_credited, (-minor, minor), strict=True):
             self._balances[f"{holder}/{currency}"] = Money(
                 self.balance(holder, currency).minor + change, currency
@@ -291,11 +317,20 @@ def timestamp(instant: Instant) -> str:
 
 def payment_document(payment: SimulatedPawapayPayment, result: str | None) -> dict[str, Any]:
     """Return the payment as callbacks and status checks tell it, with this result."""
+    # Of pawaPay's words between acceptance and result these two are enough for a merchant.
+    if result == COMPLETED:
+        status = COMPLETED
+    elif result is not None:
+        status = "FAILED"
+    elif payment.is_enqueued:
+        status = "ENQUEUED"
+    else:
+        status = "PROCESSING"
+
     account = {"phoneNumber": payment.msisdn, "provider": payment.provider.code}
-    pending = "ENQUEUED" if payment.is_enqueued else "PROCESSING"
     document: dict[str, Any] = {
         payment.operation.id_member: payment.id,
-        "status": pending if result is None else COMPLETED if result == COMPLETED else "FAILED",
+        "status": status,
         "amount": payment.amount.text,
         "currency": payment.amount.currency,
         "country": payment.country.code,
@@ -311,6 +346,7 @@ def payment_document(payment: SimulatedPawapayPayment, result: str | None) -> di
         words = payment.message or f"{result.replace('_', ' ').capitalize()}."
         document["failureReason"] = {"failureCode": result, "failureMessage": words}
 
+    # What was a list of objects comes back as one object, without the marks of personal data.
     if "metadata" in payment.document:
         fields = [
             entry.items() - {("isPII", True), ("isPII", False)}

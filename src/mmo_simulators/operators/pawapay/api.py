@@ -102,18 +102,19 @@ class PawapaySimulator:
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API."""
+        # What has fallen due counts for this request, as no clock runs here.
         self.accounts.complete_due(now=now)
         path, _ = path_and_query(request)
         if path.startswith(PAGE_PATH):
             return self._page(request, path.removeprefix(PAGE_PATH), now=now)
 
-        found = match_route(ROUTES, request.method, path)
-        if found is None:
+        match = match_route(ROUTES, request.method, path)
+        if match is None:
             return respond_with_faults(
                 self.faults.take_matching("account"), lambda: json_response(404, {})
             )
 
-        route, segments = found
+        route, segments = match
         call = SimulatedCall(
             request, path, segments, self.faults.take_matching(route.operation), now
         )
@@ -122,6 +123,7 @@ class PawapaySimulator:
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now."""
         self.accounts.complete_due(now=now)
+        # Taken all the same: an address that is set later gets nothing of before.
         due = list(self.accounts.take_due_callbacks(now=now))
         return [
             self._callback(payment, vain, self.callback_url, now)
@@ -175,11 +177,10 @@ class PawapaySimulator:
         if not isinstance(key, ec.EllipticCurvePublicKey | None):
             raise ValueError("request_key must be a public key of the curve P-256, in PEM")
 
-        self.callback_url, self.signs_callbacks, self.request_key = (
-            callback_url,
-            bool(signs_callbacks),
-            key,
-        )
+        # All at once, after all are checked: a bad member changes nothing.
+        self.callback_url = callback_url
+        self.signs_callbacks = bool(signs_callbacks)
+        self.request_key = key
 
     def _callback(
         self, payment: SimulatedPawapayPayment, vain: int, url: str, now: Instant
@@ -187,6 +188,7 @@ class PawapaySimulator:
         body = json_response(200, payment_document(payment, payment.result)).body
         request = HttpRequest("POST", url.encode(), JSON_UTF8, body)
         if self.signs_callbacks:
+            # Each time anew: a signature lasts for a minute, and repetitions come later.
             request = sign_callback(request, self.key, now=now)
         self._sent_callbacks[request] = (payment, vain)
         return request
@@ -203,7 +205,11 @@ class PawapaySimulator:
 
         is_approved = request.body == b"decision=approve"
         self.accounts.approve(payment, is_approved, now=now)
-        back = payment.document.get("successfulUrl" if is_approved else "failedUrl")
+
+        # Wherever the merchant wants the payer to come back to; it proves nothing.
+        back = payment.document.get("failedUrl")
+        if is_approved:
+            back = payment.document.get("successfulUrl")
         if back is None:
             return HttpResponse(200, HTML, b"<p>You can close this page.")
 
@@ -219,6 +225,7 @@ class PawapaySimulator:
             return rejected.response(_submitted_id(call.request))
 
     def _submit(self, operation: OperationType, call: SimulatedCall) -> HttpResponse:
+        # 1. Who asks: the token was checked before, the signature is of the body.
         if self.request_key is not None:
             try:
                 check_request_signature(call.request, self.request_key, now=call.now)
@@ -227,16 +234,20 @@ class PawapaySimulator:
                     "HTTP_SIGNATURE_ERROR", f"The request could not be verified: {error}."
                 ) from None
 
+        # 2. A repetition: the first submission counts, whatever the second says.
         document = parse_submission(call.request, operation)
         id = document[operation.id_member].lower()
         known = self.accounts.payments.get((operation, id))
         if known is not None:
             return _initiation(known, "DUPLICATE_IGNORED")
 
+        # 3. What it is about: a refund's party and currency are those of its deposit.
         refunded = None
         if operation is OperationType.REFUND:
             refunded, amount = self._find_refunded(document)
-            country, provider, msisdn = refunded.country, refunded.provider, refunded.msisdn
+            country = refunded.country
+            provider = refunded.provider
+            msisdn = refunded.msisdn
         else:
             country, provider, msisdn = parse_party(document, operation)
             amount = parse_amount(document, country, provider, operation)
@@ -258,13 +269,10 @@ class PawapaySimulator:
             refunded=refunded,
             page_url=_page_url(call.request, id, provider, operation),
         )
-        is_deposit, status = (
-            operation is OperationType.DEPOSIT,
-            self.accounts.status_of(provider, operation),
-        )
-        if status == CLOSED or (
-            is_deposit and status == DELAYED
-        ):  # Only money out can wait for a provider.
+        # 4. Whether it can be processed: only money out can wait for a provider.
+        is_deposit = operation is OperationType.DEPOSIT
+        status = self.accounts.status_of(provider, operation)
+        if status == CLOSED or (is_deposit and status == DELAYED):
             words = f"The provider '{provider.code}' is currently not able to process payments."
             raise Rejected("PROVIDER_TEMPORARILY_UNAVAILABLE", words)
 
@@ -289,6 +297,7 @@ class PawapaySimulator:
                 "REFUND_IN_PROGRESS", "Another refund of this deposit is being processed."
             )
 
+        # Parts of it may have been given back before.
         left = Money(
             deposit.amount.minor - sum(refund.amount.minor for refund in refunds),
             deposit.amount.currency,
@@ -312,6 +321,7 @@ class PawapaySimulator:
         if payment is None:
             return json_response(200, {"status": "NOT_FOUND"})
 
+        # What a script says to questions, while the callback says another thing.
         document = payment_document(payment, payment.polled_code or payment.result)
         own = {
             name: payment.document[name]
@@ -335,24 +345,11 @@ class PawapaySimulator:
                     "currency": currency,
                     "displayName": currency,
                     "operationTypes": {
-                        asked_operation: {
-                            **(
-                                _authorisation(provider)
-                                if asked_operation is OperationType.DEPOSIT
-                                else {}
-                            ),
-                            "minAmount": least,
-                            "maxAmount": greatest,
-                            "decimalsInAmount": "TWO_PLACES"
-                            if provider.decimals(asked_operation)
-                            else "NONE",
-                            "status": self.accounts.status_of(provider, asked_operation),
-                            "callbackUrl": self.callback_url,
-                        }
-                        for asked_operation in _asked_operations(call)
+                        operation: self._terms(country, provider, operation, currency)
+                        for operation in _asked_operations(call)
                     },
                 }
-                for currency, (least, greatest) in country.limits.items()
+                for currency in country.limits
             ]
             return {
                 "displayName": provider.name,
@@ -370,6 +367,32 @@ class PawapaySimulator:
             "countries": countries,
         }
         return json_response(200, document)
+
+    def _terms(
+        self,
+        country: SimulatedCountry,
+        provider: SimulatedProvider,
+        operation: OperationType,
+        currency: str,
+    ) -> dict[str, Any]:
+        """Return the terms of an operation, as the active configuration says them."""
+        decimals = "NONE"
+        if provider.decimals(operation):
+            decimals = "TWO_PLACES"
+
+        least, greatest = country.limits[currency]
+        terms = {
+            "minAmount": least,
+            "maxAmount": greatest,
+            "decimalsInAmount": decimals,
+            "status": self.accounts.status_of(provider, operation),
+            "callbackUrl": self.callback_url,
+        }
+
+        # How a payer approves is said of deposits only: nobody approves what is paid out.
+        if operation is OperationType.DEPOSIT:
+            return {**_authorisation(provider), **terms}
+        return terms
 
     def _availability(self, call: SimulatedCall) -> HttpResponse:
         def describe(_: SimulatedCountry, provider: SimulatedProvider) -> dict[str, Any]:
@@ -420,8 +443,11 @@ def _initiation(payment: SimulatedPawapayPayment, status: str) -> HttpResponse:
         "status": status,
         "created": timestamp(payment.created_at),
     }
+    # What comes next for a deposit: its result, or the address of the page (documented).
     if payment.operation is OperationType.DEPOSIT and status == "ACCEPTED":
-        document["nextStep"] = "FINAL_STATUS" if payment.page_url is None else "GET_AUTH_URL"
+        document["nextStep"] = "FINAL_STATUS"
+        if payment.page_url is not None:
+            document["nextStep"] = "GET_AUTH_URL"
     return json_response(200, document)
 
 
@@ -433,6 +459,7 @@ def _page_url(
     is_deposit = operation is OperationType.DEPOSIT
     if not is_deposit or provider.authorisation is not Authorisation.REDIRECT_AUTH:
         return None
+    # Where the simulator was reached, as only there its page is served.
     target = urlsplit(request.target.decode("latin-1"))
     host = target.netloc or (request.value(b"host") or b"").decode("latin-1")
     return f"{target.scheme or 'http'}://{host}{PAGE_PATH}{id}"
@@ -440,19 +467,20 @@ def _page_url(
 
 def _authorisation(provider: SimulatedProvider) -> dict[str, Any]:
     """Return how payers of a provider approve, as the active configuration says it."""
-    told: dict[str, Any] = {"authType": provider.authorisation}
+    described: dict[str, Any] = {"authType": provider.authorisation}
     if provider.authorisation is Authorisation.PROVIDER_AUTH:
-        told["pinPrompt"] = "AUTOMATIC"
+        described["pinPrompt"] = "AUTOMATIC"
 
+    # Assumed: documented of prompts is this form, and of a code the name only.
     if provider.authorisation is Authorisation.PREAUTH:
         steps = {
             language: [{"text": text, "template": text, "variables": {}} for text in texts]
             for language, texts in _CODE_STEPS.items()
         }
         channel = {"type": "USSD", "displayName": {"en": "USSD"}, "instructions": steps}
-        told["authTokenInstructions"] = {"channels": [channel]}
+        described["authTokenInstructions"] = {"channels": [channel]}
 
-    return told
+    return described
 
 
 def _submitted_id(request: HttpRequest) -> dict[str, str]:

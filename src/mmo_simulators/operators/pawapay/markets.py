@@ -34,7 +34,8 @@ class OperationType(StrEnum):
 # What the list of test numbers says of a payment that never gets a result.
 STUCK: Final = "SUBMITTED"
 
-# What the endings of test numbers mean; those that end with 789 succeed, as does any other number.
+# What the endings of test numbers mean (docs.pawapay.io/v2/docs/test_numbers); those that end with
+# 789 succeed, as does any other number.
 _FAILURES_BY_ENDING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "019": "PAYER_LIMIT_REACHED",

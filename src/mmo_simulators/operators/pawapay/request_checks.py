@@ -19,6 +19,7 @@ from mmo_simulators.operators.pawapay.markets import (
     SimulatedProvider,
 )
 
+# Documented are 401 and 403 for who asks, 400 for the form; every other rejection is a 200.
 # The HTTP status of a rejection by its failure code; 200 for any other.
 _STATUSES: Final[Mapping[str, int]] = {
     "NO_AUTHENTICATION": 401,
@@ -32,6 +33,7 @@ _UUID4 = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE
 )
 
+# Stricter than pawaPay may be: whoever passes here writes what is documented.
 # The members of a submission that are text.
 _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     **dict.fromkeys(("depositId", "payoutId", "refundId"), _UUID4),
@@ -45,6 +47,7 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     ),
 }
 
+# Documented: a submission has at most ten entries.
 _METADATA_MAX: Final = 10
 
 # The members that a submission must have, and those that it may have as well as clientReferenceId
@@ -90,6 +93,7 @@ def parse_submission(request: HttpRequest, operation: OperationType) -> dict[str
     except ValueError:
         raise Rejected("INVALID_INPUT", "We are unable to parse the body of the request.") from None
 
+    # In this order: what is missing, what is unknown, and then the form of each.
     required, optional = (member.split() for member in _MEMBERS[operation])
     for name in required:
         if name not in document:
@@ -133,7 +137,8 @@ def parse_party(
     if not isinstance(account, dict) or party.get("type") != "MMO":
         raise _invalid(name)
 
-    msisdn, code = account.get("phoneNumber"), account.get("provider")
+    msisdn = account.get("phoneNumber")
+    code = account.get("provider")
     if not isinstance(msisdn, str) or not isinstance(code, str):
         raise Rejected(
             "MISSING_PARAMETER", f"'{name}.accountDetails' needs 'phoneNumber' and 'provider'."
@@ -157,7 +162,8 @@ def parse_amount(
     operation: OperationType,
 ) -> Money:
     """Return the amount, which the provider has to take. Raises Rejected."""
-    text, currency = document["amount"], document["currency"]
+    text = document["amount"]
+    currency = document["currency"]
     if currency not in country.limits:
         raise Rejected(
             "INVALID_CURRENCY", f"The currency '{currency}' is not supported by '{provider.code}'."
@@ -168,6 +174,7 @@ def parse_amount(
     except AmountError:
         amount = None
 
+    # Decimals first, then the limits: so that the reason names what is to be mended.
     if amount is None or len(text.partition(".")[2]) > provider.decimals(operation):
         raise Rejected(
             "INVALID_AMOUNT",
@@ -187,14 +194,15 @@ def predict_provider(request: HttpRequest) -> HttpResponse:
     """Answer of which provider the number in a request probably is: the one whose test numbers
     begin alike for longest. Raises Rejected for a request without a number."""
     try:
-        told = parse_json_object(request.body).get("phoneNumber")
+        submitted = parse_json_object(request.body).get("phoneNumber")
     except ValueError:
         raise Rejected("INVALID_INPUT", "We are unable to parse the body of the request.") from None
 
-    if not isinstance(told, str):
+    if not isinstance(submitted, str):
         raise Rejected("MISSING_PARAMETER", "The parameter 'phoneNumber' is missing.")
 
-    number = re.sub(r"[^0-9]", "", told)
+    # Cleaned, as pawaPay writes it back (documented).
+    number = re.sub(r"[^0-9]", "", submitted)
     fitting = [
         (_alike(number, provider.numbers), provider.code, country.code)
         for country, provider in PROVIDERS.values()
@@ -206,8 +214,8 @@ def predict_provider(request: HttpRequest) -> HttpResponse:
         return json_response(400, {"failureReason": reason})
 
     _, code, country_code = max(fitting)
-    found = {"country": country_code, "provider": code, "phoneNumber": number}
-    return json_response(200, found)
+    prediction = {"country": country_code, "provider": code, "phoneNumber": number}
+    return json_response(200, prediction)
 
 
 def _alike(number: str, other: str) -> int:

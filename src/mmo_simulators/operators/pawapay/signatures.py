@@ -27,6 +27,7 @@ from mmo_sansio.values.clock import SECOND, Instant, format_with_microseconds
 # The name of the key that signs callbacks.
 CALLBACK_KEY_ID: Final = "HTTP_EC_P256_KEY:1"
 
+# A minute, as pawaPay's guide says of signatures.
 LIFETIME_S: Final = 60
 
 # How far the merchant's clock may be ahead.
@@ -40,6 +41,7 @@ _COMPONENTS: Final = (
     "content-digest",
     "content-type",
 )
+# A signature over less could be used for another request.
 _REQUIRED: Final = frozenset({"@method", "@authority", "@path", "content-digest"})
 _INPUT = re.compile(r'sig-pp=(\(([^)]*)\)((?:;[a-z]+=(?:"[^"]*"|[0-9]+))*))')
 _SIGNATURE = re.compile(r"sig-pp=:([A-Za-z0-9+/=]+):")
@@ -76,27 +78,23 @@ def check_request_signature(
 ) -> None:
     """Raise ValueError, which says why, unless the request is signed by this key and not too
     old."""
-    found, signature = (
-        _match(_INPUT, request, "signature-input"),
-        _match(_SIGNATURE, request, "signature"),
-    )
-    parameters, components = found[1], tuple(component.strip('"') for component in found[2].split())
+    # 1. What it covers, and until when.
+    match = _match(_INPUT, request, "signature-input")
+    signature = _match(_SIGNATURE, request, "signature")
+    parameters = match[1]
+    components = tuple(component.strip('"') for component in match[2].split())
     if not _REQUIRED.issubset(components):
         raise ValueError(f"the signature must cover {', '.join(sorted(_REQUIRED))}")
 
-    times = dict(re.findall(r";(created|expires)=([0-9]+)", found[3]))
-    if (
-        not int(times.get("created", 0)) - CLOCK_SKEW_S
-        <= now // SECOND
-        <= int(times.get("expires", 0))
-    ):
+    times = dict(re.findall(r";(created|expires)=([0-9]+)", match[3]))
+    begins_at = int(times.get("created", 0)) - CLOCK_SKEW_S
+    if not begins_at <= now // SECOND <= int(times.get("expires", 0)):
         raise ValueError("the signature has expired, or its time is in the future")
 
+    # 2. The body, by its digest. 3. The rest, by the key.
     digest = _match(_DIGEST, request, "content-digest")
-    if (
-        base64.b64decode(digest[2])
-        != hashlib.new(digest[1].replace("-", ""), request.body).digest()
-    ):
+    algorithm = digest[1].replace("-", "")
+    if base64.b64decode(digest[2]) != hashlib.new(algorithm, request.body).digest():
         raise ValueError("Content-Digest is not the digest of the body")
 
     try:
@@ -108,10 +106,10 @@ def check_request_signature(
 
 
 def _match(pattern: re.Pattern[str], request: HttpRequest, name: str) -> re.Match[str]:
-    found = pattern.fullmatch((request.value(name.encode()) or b"").decode("latin-1"))
-    if found is None:
+    match = pattern.fullmatch((request.value(name.encode()) or b"").decode("latin-1"))
+    if match is None:
         raise ValueError(f"{name} is missing or has another form")
-    return found
+    return match
 
 
 def _base(request: HttpRequest, components: tuple[str, ...], parameters: str) -> bytes:
@@ -127,9 +125,12 @@ def _component(request: HttpRequest, name: str) -> str:
         case "@method":
             return request.method
         case "@authority":
-            named = (request.value(b"host") or b"").decode("latin-1")
-            own_port = ":80" if target.scheme == "http" else ":443"
-            return (target.netloc or named).lower().removesuffix(own_port)
+            # Without the scheme's own port, in small letters (RFC 9421 section 2.2.3).
+            host = (request.value(b"host") or b"").decode("latin-1")
+            own_port = ":443"
+            if target.scheme == "http":
+                own_port = ":80"
+            return (target.netloc or host).lower().removesuffix(own_port)
         case "@path":
             return target.path or "/"
         case _:

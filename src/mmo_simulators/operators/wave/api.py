@@ -56,11 +56,11 @@ from mmo_simulators.operators.wave.wallets import (
     SimulatedWallets,
 )
 
-API_KEY: Final = "wave_sn_prod_simulated-key"
-
 # The key and the secret of a simulator that was given no others.
+API_KEY: Final = "wave_sn_prod_simulated-key"
 WEBHOOK_SECRET: Final = "wave_sn_WHS_simulated-secret"
 
+# Where payers are sent by answers that came over no socket, as in tests.
 PAYER_ORIGIN: Final = "https://pay.wave.com"
 
 # Who pays a session by himself that is restricted to nobody.
@@ -119,14 +119,15 @@ class WaveSimulator:
         self, request: HttpRequest, *, now: Instant
     ) -> HttpResponse | DroppedConnection:
         """Return the response to a request of its API, or of a payer."""
+        # What has fallen due counts for this request, as no clock runs here.
         self._complete_due(now=now)
         path, _ = path_and_query(request)
-        found = match_route(ROUTES, request.method, path)
-        if found is None:
+        match = match_route(ROUTES, request.method, path)
+        if match is None:
             faults = self.faults.take_matching("account")
             return respond_with_faults(faults, lambda: _not_found("resource"))
 
-        route, segments = found
+        route, segments = match
         faults = self.faults.take_matching(route.operation)
         call = SimulatedCall(request, path, segments, faults, now)
         return respond_with_faults(faults, lambda: self._respond(route, call))
@@ -135,6 +136,7 @@ class WaveSimulator:
         """Return the webhooks to send now."""
         self._complete_due(now=now)
         due = [waiting for _, waiting in self._webhooks.take_due(now=now)]
+        # Taken all the same: an address that is set later gets nothing of before.
         if self.webhook_url is None:
             return []
         return [self._webhook(self.webhook_url, *waiting, now=now) for waiting in due]
@@ -154,6 +156,7 @@ class WaveSimulator:
         waiting = self._sent.pop(request, None)
         if waiting is None or (response is not None and 200 <= response.status < 300):
             return
+
         session, body, vain = waiting
         if vain + 1 < len(REPETITION_DELAYS):
             at = later(now, REPETITION_DELAYS[vain + 1])
@@ -194,17 +197,18 @@ class WaveSimulator:
         if not isinstance(payers_act_after_s, int | float | None):
             raise ValueError("payers_act_after_s must be a number or null")
 
-        self.webhook_url, self.signing_secret = webhook_url, signing_secret
+        # All at once, after all are checked: a bad member changes nothing.
+        self.webhook_url = webhook_url
+        self.signing_secret = signing_secret
         self.webhook_secrets = tuple(webhook_secrets)
-        acts = payers_act_after_s
-        if acts is None:
-            self.payers_act_after = None
-        else:
-            self.payers_act_after = Span(round(acts * SECOND))
+        self.payers_act_after = None
+        if payers_act_after_s is not None:
+            self.payers_act_after = Span(round(payers_act_after_s * SECOND))
 
     def _complete_due(self, *, now: Instant) -> None:
         """Let payers approve who do so by themselves, and end what is due."""
         for at, session in self._attempts.take_due(now=now):
+            # A session may have ended before this payer came.
             self.wallets.expire_due(now=at)
             if session.is_open:
                 payer = session.document.get("restrict_payer_mobile") or PAYER
@@ -215,13 +219,17 @@ class WaveSimulator:
 
     def _attempt(self, session: SimulatedSession, payer: str, *, now: Instant) -> None:
         self.wallets.attempt(session, payer, now=now)
-        kind = "completed" if session.transaction_id else "payment_failed"
+        kind = "payment_failed"
+        if session.transaction_id:
+            kind = "completed"
+
         self._events += 1
         event = {
             "id": f"EV_{self._events:012d}",
             "type": f"checkout.session.{kind}",
             "data": session.describe(),
         }
+        # As it is at this moment: a webhook that is repeated says what the first one said.
         body = json_response(200, event).body
         for delay in session.callback_delays:
             self._webhooks.schedule((session, body, 0), at=later(now, delay))
@@ -236,6 +244,7 @@ class WaveSimulator:
         return request
 
     def _respond(self, route: SimulatedRoute[WaveHandler], call: SimulatedCall) -> HttpResponse:
+        # A payer at the page has no key.
         if route.operation != "page":
             check_key(call.request, self.api_key)
             if self.signing_secret is not None:
@@ -253,13 +262,23 @@ class WaveSimulator:
         session = SimulatedSession(
             id, document, amount, f"{_payer_origin(call.request)}/c/{id}?{shown}", call.now
         )
-        scripted, span = find_fault(EndWith, call.faults), find_fault(EndAfter, call.faults)
-        calls = find_fault(CallBack, call.faults)
-        session.scripted_code = None if scripted is None else scripted.code
-        session.callback_delays = session.callback_delays if calls is None else calls.after
+        # 1. What a script says of this session.
+        scripted = find_fault(EndWith, call.faults)
+        if scripted is not None:
+            session.scripted_code = scripted.code
+
+        callback = find_fault(CallBack, call.faults)
+        if callback is not None:
+            session.callback_delays = callback.after
+
         self.wallets.sessions[id] = session
-        acts_after = self.payers_act_after if span is None else span.span
-        if scripted is not None and span is None:
+
+        # 2. When its payer acts: at the page, unless a script or the settings say otherwise.
+        acts_after = self.payers_act_after
+        delayed = find_fault(EndAfter, call.faults)
+        if delayed is not None:
+            acts_after = delayed.span
+        elif scripted is not None:
             acts_after = acts_after or APPROVAL_DELAY
 
         if acts_after is not None:
@@ -299,10 +318,11 @@ class WaveSimulator:
 
     def _give_back(self, session: SimulatedSession, call: SimulatedCall) -> HttpResponse:
         scripted = find_fault(EndWith, call.faults)
-        if scripted is None:
-            code = self.wallets.refund(session, now=call.now)
+        if scripted is not None:
+            code: str | None = scripted.code
         else:
-            code = scripted.code
+            code = self.wallets.refund(session, now=call.now)
+
         if code is not None:
             raise rejected(400, code, "The payment can't be refunded.")
         return HttpResponse(200)
@@ -313,6 +333,7 @@ class WaveSimulator:
             detail = {"loc": ["Idempotency-Key"], "msg": "field required"}
             raise rejected(400, "request-validation-error", "Request invalid", detail)
 
+        # The same answer for the same key, also for one that was refused (docs.wave.com/payout).
         if key in self._answers:
             body, answer = self._answers[key]
             if body != call.request.body:
@@ -328,21 +349,25 @@ class WaveSimulator:
     def _first_answer(self, call: SimulatedCall) -> HttpResponse:
         document = parse_document(call.request, PAYOUT_MEMBERS)
         amount = parse_amount(document, "receive_amount", self.wallets.currency)
-        scripted, span = find_fault(EndWith, call.faults), find_fault(EndAfter, call.faults)
-        code = None if scripted is None else scripted.code
+        code = None
+        scripted = find_fault(EndWith, call.faults)
+        if scripted is not None:
+            code = scripted.code
         if code is None and self.wallets.balance(WALLET).minor < amount.minor:
             code = "insufficient-funds"
 
-        if span is None and code in REFUSED_WITH_422:
+        # Refused at once where nothing delays it; otherwise it fails later, with the same code.
+        delayed = find_fault(EndAfter, call.faults)
+        if delayed is None and code in REFUSED_WITH_422:
             return rejected(422, code, code.replace("-", " ").capitalize()).response
 
         id = f"pt-{len(self.wallets.payouts) + 1:013d}"
         payout = SimulatedPayout(id, document, amount, call.now, code)
         self.wallets.payouts[id] = payout
-        if span is None:
+        if delayed is None:
             self.wallets.pay_out(payout, now=call.now)
-        elif span.span is not None:
-            self._pending_payouts.schedule(payout, at=later(call.now, span.span))
+        elif delayed.span is not None:
+            self._pending_payouts.schedule(payout, at=later(call.now, delayed.span))
 
         return json_response(200, payout.describe())
 
@@ -366,13 +391,16 @@ class WaveSimulator:
 
     def _verify_recipient(self, call: SimulatedCall) -> HttpResponse:
         document = parse_document(call.request, ("mobile",))
-        known, name = self.wallets.names.get(document["mobile"]), document.get("name")
+        known = self.wallets.names.get(document["mobile"])
+        name = document.get("name")
+
+        # As people write it: capitals make no difference (assumed).
         match = "NAME_NOT_KNOWN"
         if known is not None and name is not None:
+            match = "NO_MATCH"
             if known.casefold() == name.casefold():
                 match = "MATCH"
-            else:
-                match = "NO_MATCH"
+
         return json_response(200, {"within_limits": True, "name_match": match})
 
     def _balance(self, call: SimulatedCall) -> HttpResponse:
@@ -388,10 +416,15 @@ class WaveSimulator:
             detail = {"loc": ["date"], "msg": "invalid value"}
             raise rejected(400, "request-validation-error", "Request invalid", detail) from None
 
+        # A cursor is the number of items before it, as text: no client may count on that.
         items = list(self.wallets.transactions_of(day))
         end = begin + PAGE_ITEMS
+        start_cursor = None
+        if begin:
+            start_cursor = after
+
         pages = {
-            "start_cursor": None if begin == 0 else after,
+            "start_cursor": start_cursor,
             "end_cursor": str(end),
             "has_next_page": end < len(items),
         }
@@ -408,7 +441,9 @@ class WaveSimulator:
             ' <button name="decision" value="decline">Back</button></form>'
         )
         page = f"<!doctype html><title>Wave</title><p>{escape(sentence)}</p>"
-        return _html(200, page + (form if session.is_open else ""))
+        if session.is_open:
+            page += form
+        return _html(200, page)
 
     def _approve(self, call: SimulatedCall) -> HttpResponse:
         """Let a payer try to pay, or go back, and send him to the merchant."""
@@ -418,8 +453,10 @@ class WaveSimulator:
         tries = session.is_open and form.get("decision") != ["decline"]
         if tries:
             self._attempt(session, payer, now=call.now)
-        has_paid = tries and session.transaction_id is not None
-        back = session.document["success_url" if has_paid else "error_url"]
+        # To the merchant in either case; where to says what has come of it, and proves nothing.
+        back = session.document["error_url"]
+        if tries and session.transaction_id is not None:
+            back = session.document["success_url"]
         return HttpResponse(303, ((b"location", back.encode()),))
 
     def _session_named(self, call: SimulatedCall) -> SimulatedSession:
@@ -447,8 +484,8 @@ def _search(call: SimulatedCall, documents: Sequence[Mapping[str, Any]]) -> Http
     if asked is None:
         detail = {"loc": ["client_reference"], "msg": "field required"}
         raise rejected(400, "request-validation-error", "Request invalid", detail)
-    found = [document for document in documents if document["client_reference"] == asked]
-    return json_response(200, {"result": found})
+    matching = [document for document in documents if document["client_reference"] == asked]
+    return json_response(200, {"result": matching})
 
 
 def _not_found(what: str) -> HttpResponse:

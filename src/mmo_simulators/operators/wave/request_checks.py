@@ -12,8 +12,10 @@ from mmo_sansio.values.money import Money, decimals_of, parse_number, to_money
 from mmo_simulators.common.faults import RequestRejected
 from mmo_simulators.common.messages import json_response, parse_json_object
 
+# The currencies of Wave's markets.
 CURRENCIES: Final = ("XOF", "UGX", "GMD")
 
+# No sign, no exponent, no zeros in front.
 _AMOUNT = re.compile(r"(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,2})?", re.ASCII)
 _HTTPS = re.compile(r"https://[^\s]+", re.ASCII)
 _MOBILE = re.compile(r"\+[1-9][0-9]{6,14}", re.ASCII)
@@ -42,9 +44,9 @@ PAYOUT_MEMBERS: Final = ("currency", "receive_amount", "mobile")
 def rejected(status: int, code: str, message: str, *details: Mapping[str, Any]) -> RequestRejected:
     """Return Wave's refusal of a request."""
     document: dict[str, Any] = {"code": code, "message": message}
-    return RequestRejected(
-        json_response(status, {**document, "details": details} if details else document)
-    )
+    if details:
+        document["details"] = details
+    return RequestRejected(json_response(status, document))
 
 
 def check_key(request: HttpRequest, api_key: str) -> None:
@@ -54,6 +56,7 @@ def check_key(request: HttpRequest, api_key: str) -> None:
         words = "Your request should include an HTTP auth header."
         raise rejected(401, "missing-auth-header", words)
 
+    # Each fault of a key has a code of its own (docs.wave.com/business).
     scheme, _, key = value.partition(" ")
     if scheme.lower() != "bearer":
         raise rejected(401, "invalid-auth", "Your HTTP auth header can't be processed.")
@@ -73,6 +76,7 @@ def parse_document(request: HttpRequest, required: tuple[str, ...]) -> Mapping[s
     except ValueError:
         raise rejected(400, "request-parsing-error", "The body is no JSON object.") from None
 
+    # All faults at once, as Wave lists them in `details`.
     faults = [
         {"loc": [name], "msg": "field required"} for name in required if document.get(name) is None
     ]

@@ -19,7 +19,9 @@ WALLET: Final = "wallet"
 
 OPENING_BALANCE: Final = "10000000"
 BUSINESS_NAME: Final = "Test Shop"
+# As the published webhook of 2025-06-25 shows: half an hour.
 SESSION_LASTS: Final = Span(30 * MINUTE)
+# Documented: a pay-out can be reversed for three days (docs.wave.com/payout).
 REVERSAL_PERIOD: Final = Span(3 * DAY)
 
 
@@ -55,10 +57,17 @@ class SimulatedSession:
 
     def describe(self) -> dict[str, Any]:
         """Return the session as answers and webhooks tell it."""
-        error = self.error_code and {
-            "code": self.error_code,
-            "message": self.error_code.replace("-", " ").capitalize(),
-        }
+        error = None
+        if self.error_code is not None:
+            error = {
+                "code": self.error_code,
+                "message": self.error_code.replace("-", " ").capitalize(),
+            }
+
+        completed_at = None
+        if self.ended_at is not None:
+            completed_at = timestamp(self.ended_at)
+
         members = {
             "id": self.id,
             "amount": self.document["amount"],
@@ -71,10 +80,11 @@ class SimulatedSession:
             "payment_status": self.payment_status,
             "success_url": self.document["success_url"],
             "wave_launch_url": self.launch_url,
-            "when_completed": None if self.ended_at is None else timestamp(self.ended_at),
+            "when_completed": completed_at,
             "when_created": timestamp(self.created_at),
             "when_expires": timestamp(self.expires_at),
         }
+        # Only where there is something to say, as in the published webhook.
         if self.transaction_id is not None:
             members["transaction_id"] = self.transaction_id
 
@@ -153,23 +163,29 @@ class SimulatedWallets:
 
     def expire(self, session: SimulatedSession, *, at: Instant) -> None:
         """End a session that was not paid."""
-        session.checkout_status, session.payment_status = "expired", "cancelled"
+        session.checkout_status = "expired"
+        session.payment_status = "cancelled"
         session.ended_at = at
 
     def attempt(self, session: SimulatedSession, payer: str, *, now: Instant) -> None:
         """Let somebody try to pay an open session."""
         session.error_code = self._attempt_error(session, payer)
         if session.error_code is not None:
-            session.payment_status = "cancelled"  # The session stays open.
+            # The session stays open: its payer may try again.
+            session.payment_status = "cancelled"
             return
-        session.checkout_status, session.payment_status = "complete", "succeeded"
-        session.payer, session.ended_at = payer, now
+
+        session.checkout_status = "complete"
+        session.payment_status = "succeeded"
+        session.payer = payer
+        session.ended_at = now
         session.transaction_id = f"T{session.id.removeprefix('cos-').upper()}"
         self._move(session.amount, payer, WALLET)
         self._record(session.transaction_id, session.amount.minor, now=now, mobile=payer)
 
     def refund(self, session: SimulatedSession, *, now: Instant) -> str | None:
         """Give the money of a session back, once; return the code of a refusal."""
+        # A session has one refund: to ask again is no fault, and moves nothing.
         if session.refunded_at is not None:
             return None
         if session.payment_status != "succeeded" or session.payer is None:
@@ -195,7 +211,8 @@ class SimulatedWallets:
             code = "insufficient-funds"
 
         if code is not None:
-            payout.status, payout.error_code = "failed", code
+            payout.status = "failed"
+            payout.error_code = code
             return
 
         payout.status = "succeeded"
@@ -227,47 +244,19 @@ class SimulatedWallets:
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return every balance, and every session, pay-out and refund."""
-        rows = [
-            payment_row(
-                "checkout",
-                session.document.get("client_reference") or session.id,
-                session.transaction_id,
-                session.payer or "",
-                session.amount,
-                "success" if session.transaction_id else _unpaid_result(session),
-                session.webhook_count,
-            )
-            for session in self.sessions.values()
-        ]
-        rows += [
-            payment_row(
-                "refund",
-                session.document.get("client_reference") or session.id,
-                session.transaction_id,
-                session.payer or "",
-                session.amount,
-                "success",
-                0,
-            )
-            for session in self.sessions.values()
-            if session.refunded_at is not None
-        ]
-        rows += [
-            payment_row(
-                "payout",
-                payout.document.get("client_reference") or payout.id,
-                payout.id,
-                payout.document["mobile"],
-                payout.amount,
-                {"succeeded": "success", "processing": None}.get(payout.status, payout.error_code),
-                0,
-            )
-            for payout in self.payouts.values()
-        ]
         accounts = [account_row(holder, balance) for holder, balance in self._balances.items()]
+        rows = [_session_row(session) for session in self.sessions.values()]
+        for session in self.sessions.values():
+            if session.refunded_at is not None:
+                rows.append(
+                    {**_session_row(session), "kind": "refund", "result": "success", "told": 0}
+                )
+
+        rows += [_payout_row(payout) for payout in self.payouts.values()]
         return {"accounts": accounts, "payments": rows}
 
     def _attempt_error(self, session: SimulatedSession, payer: str) -> str | None:
+        # The number first: a script's code is about a payer who may pay.
         if session.document.get("restrict_payer_mobile") not in (None, payer):
             return "payer-mobile-mismatch"
         if session.scripted_code is not None:
@@ -293,12 +282,43 @@ class SimulatedWallets:
             "currency": self.currency,
             "counterparty_mobile": mobile,
         }
-        self._book.append((now, {**item, "is_reversal": True} if is_reversal else item))
+        if is_reversal:
+            item["is_reversal"] = True
+        self._book.append((now, item))
 
 
 def timestamp(instant: Instant) -> str:
     """Write `2021-12-08T10:13:04Z`."""
     return to_datetime(instant).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _session_row(session: SimulatedSession) -> dict[str, Any]:
+    result: str | None = "success"
+    if session.transaction_id is None:
+        result = _unpaid_result(session)
+
+    return payment_row(
+        "checkout",
+        session.document.get("client_reference") or session.id,
+        session.transaction_id,
+        session.payer or "",
+        session.amount,
+        result,
+        session.webhook_count,
+    )
+
+
+def _payout_row(payout: SimulatedPayout) -> dict[str, Any]:
+    result = {"succeeded": "success", "processing": None}.get(payout.status, payout.error_code)
+    return payment_row(
+        "payout",
+        payout.document.get("client_reference") or payout.id,
+        payout.id,
+        payout.document["mobile"],
+        payout.amount,
+        result,
+        0,
+    )
 
 
 def _unpaid_result(session: SimulatedSession) -> str | None:
