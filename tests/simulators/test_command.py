@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from mmo_provider_pawapay import PAWAPAY
-from mmo_provider_wave import WAVE
 
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.registry import (
@@ -80,7 +78,9 @@ def test_a_file_without_an_authority_is_an_error_that_names_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("operator", SIMULATORS)
-def test_it_prints_the_settings_of_an_account_with_it(operator: str, tmp_path: Path) -> None:
+def test_it_prints_the_settings_of_an_account_with_it(
+    operator: str, tmp_path: Path, provider_packages: object
+) -> None:
     """They are complete, and the operator's page has all of them."""
     (tmp_path / CERTIFICATE_FILE).write_text(open_mpesa().certificate)
     file = tmp_path / "mmo.toml"
@@ -89,7 +89,7 @@ def test_it_prints_the_settings_of_an_account_with_it(operator: str, tmp_path: P
     )
     create_master_key(tmp_path / "master.key")
     file.write_text(f'[keys]\nmaster_key_file = "{tmp_path}/master.key"\n{printed}\n')
-    settings = load_settings(file=file, provider_kinds={"pawapay": PAWAPAY, "wave": WAVE})
+    settings = load_settings(file=file)
     assert configuration_faults(settings) == []
     page = (
         Path(__file__).parents[2] / f"docs/providers/{ACCOUNT_OPTIONS[operator]['kind']}.md"
