@@ -128,6 +128,7 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
                 return about.never_received()
             return about.unreachable("pawaPay does not find the refund.")
 
+        # An answer that names another refund proves nothing about this one.
         data = object_member(document, "data")
         id = named_id(data, REFUND)
         if text_member(document, "status") != "FOUND" or id != refund_id(reversal.id):

@@ -150,11 +150,14 @@ def signed_headers(
 ) -> Headers:
     """Return the headers of a request of JSON with its signature. The signature is deterministic
     (RFC 6979), so a repetition is the same."""
+    # 1. What is covered, and for how long.
     created = now // SECOND
     expires = created + LIFETIME // SECOND
     components = " ".join(f'"{component}"' for component in SIGNED_COMPONENTS)
     validity = f"created={created};expires={expires}"
     value = f'({components});alg="ecdsa-p256-sha256";keyid="{key.id}";{validity}'
+
+    # 2. The fields that are covered have to be there before they are signed.
     headers: Headers = (
         (b"content-type", b"application/json"),
         (b"content-digest", content_digest(content).encode()),
@@ -179,8 +182,10 @@ def verify_signature(
     # 1. What it covers, in the one form that is documented.
     covered = parse_signature_input(_single_header(request.headers, b"signature-input"))
     signature = _decode(_members(_single_header(request.headers, b"signature")).get(covered.label))
+
     # 2. The body, by its digest: the signature covers only that.
     _check_digest(_single_header(request.headers, b"content-digest"), request.body)
+
     # 3. The rest, under each name that our host may have had.
     path = request.target.partition(b"?")[0].decode("latin-1")
     for authority in authorities:

@@ -49,7 +49,7 @@ OPERATION: Final = ProviderOperation(
 def choose(sessions: Sequence[Session]) -> tuple[Session | None, Sequence[Session]]:
     """Return the session of a payment among those that name it, and the others: one that is paid,
     else one that can be, else one that may have been, else the newest."""
-    # Later ones may still be paid: they are what the caller ends.
+    # The others may still be paid: the caller ends them.
     ranked = sorted(
         sessions,
         key=lambda session: (
@@ -75,7 +75,7 @@ def must_end(transaction: Transaction, *, now: Moment) -> bool:
 def session_report(about: PaymentReports, session: Session, *, now: Moment) -> ProviderReport:
     """Return the report from a session. Raises Unclear for a status that is unknown."""
     receipt = session.transaction_id
-    # The pairs of statuses, the surest first; docs.wave.com has the statuses, and not their pairs.
+    # From the surest pair on; docs.wave.com has the statuses, and not their pairs.
     match session.checkout_status, session.payment_status:
         case _, "succeeded":
             return about.succeeded(receipt, session.amount, lacks_receipt=receipt is None)

@@ -244,7 +244,7 @@ def parse_refusal(body: bytes) -> Refusal | None:
     answers, which says nothing."""
     try:
         document = parse_body(body)
-        # Both forms are in the documentation's examples: the error at the top, or in `error`.
+        # An error stands at the top, or in `error`.
         if isinstance(inner := document.get("error"), dict):
             document = inner
 

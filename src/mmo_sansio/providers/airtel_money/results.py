@@ -473,7 +473,7 @@ def read_callback(
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:
     """Return whether the hash, in the body or in a header, matches one of the candidates."""
-    # In the body for most countries, in a header for one document (Tchad).
+    # In the body in most documents, in a header in one (Airtel Money Tchad API v3.0).
     claimed = request.value(header.encode()) or b""
     in_body = document.get("hash")
     if isinstance(in_body, str) and in_body:

@@ -305,6 +305,8 @@ def parse_response(response: HttpResponse) -> AirtelResponse:
 
     status = object_member(document, "status")
     transaction = object_member(object_member(document, "data"), "transaction")
+
+    # What is there and no boolean could mean either: such an answer decides nothing.
     success = status.get("success")
     is_clear = isinstance(success, bool | None)
     if not isinstance(success, bool):

@@ -708,7 +708,7 @@ def drive(
     return step.result
 
 
-# Named after what the operators' Java samples write: most of them give no other specification.
+# Java's name is all that the operators' documents give, so that it stands beside each.
 class RsaPadding(StrEnum):
     """Says how text is padded before RSA (RFC 8017 section 7)."""
 

@@ -39,7 +39,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, to_json
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Evidence, Source
 
-# The account that pay-outs are paid from (documented, Account Balance).
+# The account that pay-outs are paid from (documented, Business To Customer).
 UTILITY_ACCOUNT: Final = "Utility Account"
 # Answers to a validation, with codes for each reason (documented, Customer To Business).
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}

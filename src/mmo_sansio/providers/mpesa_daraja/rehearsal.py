@@ -28,7 +28,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.money import Money
 
-# Documented, in the portal's samples; no prompt reaches it unless it is a real phone's.
+# Documented, in the portal's samples (Customer To Business).
 TEST_NUMBER: Final = "+254708374149"
 # Documented: prompts from 1 shilling, pay-outs from 10 (M-Pesa Express, Business To Customer).
 LEAST_PAYIN: Final = Money(1_00, "KES")

@@ -35,7 +35,7 @@ ACCOUNT_REFERENCE_CHARACTERS: Final = 12
 # The versions of the product C2B, in the order in which they are tried: an app has one of them.
 C2B_VERSIONS: Final = (2, 1)
 
-# The identifier type of a shortcode (documented, Transaction Status); 1 is a telephone number.
+# The identifier type of a shortcode (documented, Transaction Status).
 _ORGANISATION = "4"
 
 _STATUS: Final = ("/mpesa/transactionstatus/v1/query", "TransactionStatusQuery")

@@ -40,7 +40,7 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
         "LOW_BALANCE_OR_PAYEE_LIMIT_REACHED_OR_NOT_ALLOWED": MtnErrorMapping(
             ErrorCode.USER_INSUFFICIENT_FUNDS, _DECLINED
         ),
-        # "Mostly insufficient funds", MTN's page says, and much else.
+        # Mostly a lack of funds, MTN's page says, and much else.
         "INTERNAL_PROCESSING_ERROR": _same_both_ways(_DECLINED),
         "APPROVAL_REJECTED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
         # Reported by clients; no list of MTN's has it.

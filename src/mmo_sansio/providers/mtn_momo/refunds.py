@@ -61,6 +61,7 @@ def submit(
             "The account has no keys for Disbursement any more, which pays refunds."
         )
 
+    # The id is the same for each repetition, and MTN takes it once.
     headers = (
         (b"x-reference-id", id.encode()),
         *account.headers(product),

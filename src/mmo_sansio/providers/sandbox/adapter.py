@@ -336,6 +336,7 @@ class SandboxProvider:
         self, reversal: str, document: dict[str, Any], source: Source
     ) -> ReversalAccepted | ReversalSucceeded | ReversalFailed:
         """Return the meaning of a reversal of the operator; raises ValueError when it has none."""
+        # Another reversal's success must not end this one.
         if wire.required_member(document, "reversal", str) != reversal:
             raise ValueError("it is about another reversal")
 

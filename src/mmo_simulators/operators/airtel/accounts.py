@@ -154,6 +154,8 @@ class SimulatedAirtelWallets:
     def complete(self, payment: SimulatedAirtelPayment, *, now: Instant) -> None:
         """Set the payment's result, and move the money if that is a success."""
         payment.ended_at = now
+
+        # A script's code stands as it is; the wallets' one is written in the market's family.
         ending = payment.scripted_code
         if ending is None:
             suffix = self._code_suffix(payment)
@@ -163,6 +165,8 @@ class SimulatedAirtelWallets:
 
         payment.result = ending
         payment.message = payment.scripted_message or "set by the simulator"
+
+        # From the customer to the merchant, or for a pay-out the other way.
         if payment.is_paid:
             customer = self._wallets[payment.number]
             merchant = self._wallets[payment.kind]

@@ -316,6 +316,7 @@ class AirtelSimulator:
         if ending is not None:
             return refund_response(payment, ending.code)
 
+        # Assumed: what is too old is refused like any other refund.
         limit = self.market.refundable_for
         if limit is not None and call.now - (payment.ended_at or call.now) > limit:
             suffix = REFUSED
@@ -383,7 +384,7 @@ class AirtelSimulator:
         if polled is not None:
             payment.polled_code = polled.code
 
-        # Pay-outs are called back by a script only: no document shows that Airtel does.
+        # Pay-outs are called back by a script only: what such a callback looks like is not known.
         if callback is not None:
             payment.callback_delays = callback.after
         elif kind == COLLECTION:

@@ -50,7 +50,7 @@ def refund_response(payment: SimulatedAirtelPayment, code: str) -> HttpResponse:
 
 def user_response(wallet: SimulatedAirtelWallet) -> HttpResponse:
     """Return the response to an enquiry about a user."""
-    # As a number where it is one: clients' tests show it so.
+    # As a number where it is one (assumed): other members are numbers, too.
     number: str | int = wallet.number
     if wallet.number.isdecimal():
         number = int(wallet.number)

@@ -171,7 +171,7 @@ class MpesaSimulator:
         if endpoint.operation == "token":
             return self._issue_token(request, query, now)
 
-        # In Daraja's order: the token, the form, the app's product, and then what it is about.
+        # In this order (assumed): the token, the form, the app's product, what it is about.
         self._check_headers(request, now)
         try:
             document = parse_json_object(request.body)
@@ -192,7 +192,7 @@ class MpesaSimulator:
         if not has_scheme(request, b"basic"):
             raise MpesaRequestRejected(400, "400.008.01", "Invalid Authentication passed")
 
-        # 400, and nothing said: so Daraja answers wrong keys.
+        # Wrong keys are answered 400, and nothing else (assumed).
         pair = b64encode(f"{self.consumer_key}:{self.consumer_secret}".encode())
         if not hmac.compare_digest(credentials(request), pair):
             return HttpResponse(400)
@@ -209,7 +209,7 @@ class MpesaSimulator:
     def _check_headers(self, request: HttpRequest, now: Instant) -> None:
         value, expires_at = self._token
         is_bearer = has_scheme(request, b"bearer") and credentials(request) == value.encode()
-        # Reported: a 404 for a token, and "Invalid BusinessShortCode" for a wrong content type.
+        # Documented: a 404 for a token, and this field for a wrong content type (M-Pesa Express).
         if not value or now >= expires_at or not is_bearer:
             raise MpesaRequestRejected(404, "404.001.03", "Invalid Access Token")
         kind = (request.value(b"content-type") or b"").partition(b";")[0].strip().lower()

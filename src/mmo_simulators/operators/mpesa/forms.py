@@ -36,7 +36,7 @@ def _is_public_url(text: str) -> bool:
     return _is_url(text) and not any(word in text.lower() for word in FORBIDDEN_WORDS)
 
 
-# As M-Pesa's pages describe them; a longer prefix of numbers is refused by the field's name.
+# The forms that M-Pesa's pages give (M-Pesa Express, Business To Customer).
 _shortcode = _matches(r"[0-9]{5,7}")
 _msisdn = _matches(r"254[17][0-9]{8}")
 _positive_integer = _matches(r"[1-9][0-9]*")

@@ -29,7 +29,7 @@ from mmo_simulators.operators.mpesa.request_checks import (
 )
 from mmo_simulators.operators.mpesa.schedule import MpesaSchedule, callback_delays
 
-# Seconds, as in Daraja's sandbox: a result comes after the answer, never with it.
+# A result comes some seconds after the answer, and never with it.
 RESULT_DELAY: Final = Span(2 * SECOND)
 ANSWER_DELAY: Final = SECOND
 
@@ -191,6 +191,8 @@ class InitiatedRequests:
         asker = find_organisation(self._accounts, form)
         number = self.schedule.next_number()
         ids = (f"AG_{number:09d}", f"simulated-{number}")
+
+        # Taken in any case: what is wrong with the question its answer says.
         code = self._find_refusal(asker, form["Initiator"], form, operation)
         ending = find_fault(EndWith, faults)
         if ending is not None:

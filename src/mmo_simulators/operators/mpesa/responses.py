@@ -56,6 +56,7 @@ def stk_query_response(
     payment: SimulatedMpesaPayment, *, words_differ: bool = False
 ) -> dict[str, str]:
     """Return the response to a query about a push that has ended; its code is text."""
+    # A script may have the query say another thing than the callback.
     code = payment.polled_code or payment.result or ""
     if payment.polled_code:
         words = describe_result(payment.polled_code)

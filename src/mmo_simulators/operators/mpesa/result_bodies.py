@@ -13,7 +13,7 @@ from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccounts, Simu
 
 Parameters: TypeAlias = list[dict[str, Any]]
 
-# By result code; in the words of M-Pesa's pages where they have some.
+# By result code.
 RESULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "0": "The service request is processed successfully.",
     "1": "The balance is insufficient for the transaction.",
@@ -196,8 +196,7 @@ def _payout_parameters(
 def _organisation_payment_parameters(
     payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts
 ) -> Parameters:
-
-    # A structure of Java's, written out: the portal's sample has it so.
+    # A structure that is written out as text, as M-Pesa's samples have it.
     left = accounts.accounts[payment.payer].balance_minor
     current = (
         f"{{Amount={{CurrencyCode=KES, MinimumAmount={left}, BasicAmount={_money_text(left)}}}}}"

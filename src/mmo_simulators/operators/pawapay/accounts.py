@@ -24,15 +24,15 @@ from mmo_simulators.operators.pawapay.markets import (
 OPENING_BALANCE: Final = "10000000"
 
 COMPLETED: Final = "COMPLETED"
+
+# What the availability of a provider may be (documented). While it is delayed pay-outs wait for it,
+# and deposits are refused.
 OPERATIONAL: Final = "OPERATIONAL"
 DELAYED: Final = "DELAYED"
-
-# What the availability of a provider may be.
-# Two of them: pay-outs wait for a provider, deposits are refused (documented).
 CLOSED: Final = "CLOSED"
 
-# Documented for 15 minutes; when exactly is our own choice.
-# How long after a callback without a response of 200 the next one is sent: for 15 minutes in all.
+# How long after a callback without a response of 200 the next one is sent: for 15 minutes in all
+# (documented; when in them is not).
 REPETITION_DELAYS: Final = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 2, 4, 8))
 
 # How long after its acceptance a deposit has its page.
@@ -290,6 +290,7 @@ class SimulatedPawapayAccounts:
             return NOT_APPROVED
         if payment.document.get("preAuthorisationCode") == WRONG_CODE:
             return NOT_APPROVED
+
         # 2. What a script or the test number says; 3. whose wallet is enough.
         if payment.ending not in (COMPLETED, STUCK):
             return payment.ending

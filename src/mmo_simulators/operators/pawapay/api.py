@@ -269,6 +269,7 @@ class PawapaySimulator:
             refunded=refunded,
             page_url=_page_url(call.request, id, provider, operation),
         )
+
         # 4. Whether it can be processed: only money out can wait for a provider.
         is_deposit = operation is OperationType.DEPOSIT
         status = self.accounts.status_of(provider, operation)

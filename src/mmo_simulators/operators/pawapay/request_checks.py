@@ -19,8 +19,7 @@ from mmo_simulators.operators.pawapay.markets import (
     SimulatedProvider,
 )
 
-# Documented are 401 and 403 for who asks, 400 for the form; every other rejection is a 200.
-# The HTTP status of a rejection by its failure code; 200 for any other.
+# The HTTP status of a rejection by its failure code (documented); 200 for any other.
 _STATUSES: Final[Mapping[str, int]] = {
     "NO_AUTHENTICATION": 401,
     **dict.fromkeys(("AUTHENTICATION_ERROR", "HTTP_SIGNATURE_ERROR"), 403),
@@ -33,8 +32,7 @@ _UUID4 = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE
 )
 
-# Stricter than pawaPay may be: whoever passes here writes what is documented.
-# The members of a submission that are text.
+# The members of a submission that are text, as strict as the documentation.
 _FORMS: Final[Mapping[str, re.Pattern[str]]] = {
     **dict.fromkeys(("depositId", "payoutId", "refundId"), _UUID4),
     "amount": re.compile(r"(0|[1-9][0-9]{0,17})(\.[0-9]{0,3}[1-9])?", re.ASCII),
@@ -147,6 +145,7 @@ def parse_party(
     if code not in PROVIDERS:
         raise Rejected("INVALID_PROVIDER", f"The provider '{code}' is not supported.")
 
+    # With the country's code and without a plus sign (documented); the length is checked roughly.
     country, provider = PROVIDERS[code]
     if re.fullmatch(rf"{country.prefix}[0-9]{{7,12}}", msisdn, re.ASCII) is None:
         words = f"The phone number '{msisdn}' seems to be invalid for the provider '{code}'."

@@ -27,7 +27,7 @@ from mmo_sansio.values.clock import SECOND, Instant, format_with_microseconds
 # The name of the key that signs callbacks.
 CALLBACK_KEY_ID: Final = "HTTP_EC_P256_KEY:1"
 
-# A minute, as pawaPay's guide says of signatures.
+# As long as pawaPay's own signatures last.
 LIFETIME_S: Final = 60
 
 # How far the merchant's clock may be ahead.

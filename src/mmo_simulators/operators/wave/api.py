@@ -333,7 +333,7 @@ class WaveSimulator:
             detail = {"loc": ["Idempotency-Key"], "msg": "field required"}
             raise rejected(400, "request-validation-error", "Request invalid", detail)
 
-        # The same answer for the same key, also for one that was refused (docs.wave.com/payout).
+        # The same answer for the same key, also a refusal (assumed, from docs.wave.com/payout).
         if key in self._answers:
             body, answer = self._answers[key]
             if body != call.request.body:

@@ -12,7 +12,7 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span
 
 HEADER: Final = b"wave-signature"
-# Documented: a webhook is not older than that.
+# How old a signature may be (assumed, from docs.wave.com/webhook).
 LIFETIME: Final = Span(5 * MINUTE)
 
 

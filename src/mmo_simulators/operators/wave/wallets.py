@@ -21,7 +21,7 @@ OPENING_BALANCE: Final = "10000000"
 BUSINESS_NAME: Final = "Test Shop"
 # As the published webhook of 2025-06-25 shows: half an hour.
 SESSION_LASTS: Final = Span(30 * MINUTE)
-# Documented: a pay-out can be reversed for three days (docs.wave.com/payout).
+# For how long a pay-out can be taken back (docs.wave.com/payout).
 REVERSAL_PERIOD: Final = Span(3 * DAY)
 
 
