@@ -222,6 +222,7 @@ def _read_method(members: JsonObject) -> MethodObject:
 def _read_limits(members: JsonObject) -> CurrencyLimits:
     currency = read_text(members, "currency")
     decimals = members.get("decimals")
+
     # JsonNumber keeps the text: 2.0 and 1e0 are numbers of decimals that no gateway sends.
     if not isinstance(decimals, JsonNumber) or decimals.text not in ("0", "1", "2", "3", "4"):
         raise UnreadableBody("decimals is no number of decimals.")
@@ -248,7 +249,7 @@ def _read_amount(value: object, name: str, currency: str) -> Money:
 def _objects(members: JsonObject, name: str) -> Sequence[JsonObject]:
     """Return the objects of an array. Raises UnreadableBody."""
     value: Any = members.get(name)
+    # Not any sequence: text is one too, and would be read letter by letter.
     if not isinstance(value, list):
-        # Not a Sequence of any kind: text is one too, and would be read letter by letter.
         raise UnreadableBody(f"{name} is no array.")
     return [checked_object(item, f"An element of {name}") for item in value]

@@ -219,6 +219,7 @@ def _list_step(
         # What was created after this may not be stored yet.
         settled = now - rules.overlap
         is_behind = settled - progress.through > rules.window_max
+
         # Far behind, a piece of the past is listed. It is settled as a whole, so nothing overlaps.
         if is_behind:
             end = progress.through + rules.window_max
@@ -273,6 +274,7 @@ def _learn_from_page(
 ) -> Learned:
     assert progress.window_end is not None
     assert progress.through_after is not None
+
     # By the gateway's clock too: if ours is ahead, it has yet to create payments before `after`.
     after = progress.through_after
     if gateway_time is not None:
@@ -315,8 +317,8 @@ def _learn_from_look_up(step: LookUpStep, answer: Answer, *, now: datetime) -> L
 
 def watch(transaction: TransactionObject, *, now: datetime) -> WatchedPayment:
     """Return when to ask about a payment again: the older it is, the later."""
+    # A payment mostly ends soon, or late: an older one is asked about less often.
     age = now - transaction.created_at
-    # A payment ends soon or late: who has waited an hour can wait a quarter of one more.
     pause = min(max(age / 4, POLL_INTERVAL), POLL_INTERVAL_MAX)
     return WatchedPayment(
         gateway_reference=transaction.gateway_reference,

@@ -151,6 +151,7 @@ def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPaym
     """Return the payment that a look-up has found. Raises ReferenceMismatch when another one was
     asked for."""
     operation = operation_of(payment)
+
     # The gateway stores these as they were sent, so any difference means another payment.
     compared = (
         ("type", found.type, operation.type),

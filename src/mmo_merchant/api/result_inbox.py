@@ -16,11 +16,11 @@ ConnectionT = TypeVar("ConnectionT")
 ConnectionT_co = TypeVar("ConnectionT_co", covariant=True)
 
 
-# `take` alone makes a result count once; the rest is the gap closer's memory.
 class Inbox(Protocol[ConnectionT_co]):
     """Remembers which results were handled, and how far the gaps are closed, in the merchant's own
     database."""
 
+    # This alone makes a result count once; the other methods are the gap closer's memory.
     def take(self, gateway_reference: str) -> AbstractContextManager[ConnectionT_co | None]:
         """Open a transaction and take the result in it.
 

@@ -127,7 +127,7 @@ async def _handled(
     deadline."""
     found = {}
     for reference, handling in expected.items():
-        # Too few times may become enough with time, and nothing else may.
+        # Only what was handled too few times may become right with time.
         while True:
             found[reference] = reported = await _ask(probe, reference)
             is_awaited = isinstance(reported, Handling) and reported.times < handling.times

@@ -23,9 +23,8 @@ WAIT_FOR_LOCK_S: Final = 30.0
 # By how much this machine's clock, which says when a result was taken, may be behind the gateway's.
 LISTED_MARGIN: Final = timedelta(days=1)
 
-# The advisory lock of PostgreSQL under which the tables are created.
-# Of two sessions that create the same table at once one may fail, in spite of IF NOT EXISTS. The
-# number is arbitrary, and names nothing else.
+# The advisory lock of PostgreSQL under which the tables are created: of two sessions that create
+# one at once, one may fail in spite of IF NOT EXISTS. The number is arbitrary.
 _TABLES_LOCK: Final = 7_236_120_519
 
 # Times are microseconds since 1970-01-01T00:00:00Z.
@@ -53,6 +52,7 @@ _TABLES: Final = (
 # The unique key decides who handles a result: the second transaction waits here for the first.
 _TAKE: Final = "INSERT INTO mmo_taken_results VALUES (?, ?) ON CONFLICT DO NOTHING"
 _UNWATCH: Final = "DELETE FROM mmo_watched_payments WHERE gateway_reference = ?"
+
 # Only as it was read: of two programs that ask about one payment, one changes the row.
 _ASK: Final = (
     "UPDATE mmo_watched_payments SET ask_at = ? WHERE gateway_reference = ? AND ask_at = ?"
@@ -61,14 +61,17 @@ _WATCH: Final = """INSERT INTO mmo_watched_payments VALUES (?, ?, ?)
     ON CONFLICT (gateway_reference) DO UPDATE SET ask_at = excluded.ask_at"""
 _LOAD: Final = """SELECT through, list_at, window_end, through_after, page, version
     FROM mmo_gap_progress WHERE name = 'progress'"""
+
 # The first program makes the row; a later one finds it and changes nothing.
 _FIRST: Final = (
     "INSERT INTO mmo_gap_progress VALUES ('progress', ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
+
 # Each change raises the version by one, so of two programs that read the same one, one changes it.
 _NEXT: Final = """UPDATE mmo_gap_progress
     SET version = ?, through = ?, list_at = ?, window_end = ?, through_after = ?, page = ?
     WHERE name = 'progress' AND version = ?"""
+
 # A result that a callback has brought needs no look-up, whatever is watched.
 _NEXT_WATCHED: Final = """SELECT gateway_reference, created_at, ask_at FROM mmo_watched_payments
     WHERE created_at < ? AND NOT EXISTS (

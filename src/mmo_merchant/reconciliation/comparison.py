@@ -187,9 +187,10 @@ class Reconciliation:
         if not candidates:
             return self._without_record(line)
 
-        # 3. Money moved, and by none of these payments in the line's direction.
         self.matched += 1
         self.matched_simulated += _nearest(candidates, line).record.is_simulated
+
+        # 3. Money moved, and by none of these payments in the line's direction.
         if line.status is Status.SUCCESS and all(
             _is_other_direction(held.record, line) for held in candidates
         ):
@@ -235,7 +236,7 @@ class Reconciliation:
 
     def _without_record(self, line: StatementLine) -> list[Difference]:
         """Return what follows from a line for which no payment was found."""
-        # A payment that failed at the operator's counter is nobody's difference.
+        # No money moved by it: there is nothing that the records could lack.
         if line.status is not Status.SUCCESS:
             self.unsettled += 1
             return []
@@ -254,14 +255,15 @@ class Reconciliation:
 
         missing = self._missing_payments()
         by_what_moved = defaultdict[tuple[object, ...], deque[Held]](deque)
+
         # Only where a line may need it: most statements have no line without a payment.
         if self._unpaired:
             for held in missing:
                 by_what_moved[(held.record.msisdn, held.record.amount)].append(held)
 
-        paired = set[int]()
-        # In the order of both sides: of several payments of one amount the first pairs with the
+        # In the order of both sides: of several payments of one amount the first goes with the
         # first line.
+        paired = set[int]()
         for line in self._unpaired:
             alike = by_what_moved.get((line.msisdn, line.amount))
             if not alike or _is_other_direction(alike[0].record, line):

@@ -82,6 +82,7 @@ def read_corrections(table: Table) -> Corrections:
 
 def _read(table: Table, row: Row) -> Correction:
     kind, by, reason = (table.text(row, name) for name in COLUMNS.required)
+
     # A line without a payment has no gatewayReference: then its receipt names the difference.
     reference = table.key(row, "gatewayReference") or table.key(row, "receipt")
     if kind not in _KINDS:

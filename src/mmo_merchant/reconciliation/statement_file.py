@@ -244,6 +244,7 @@ class StatementReader:
         currency = self._currency(row)
         name, amount = self._amount(row, conventions, currency)
         fee = self._optional_amount(row, "fee", conventions, currency)
+
         # A minus may be a fee or one that came back, and nothing tells which.
         if fee is not None and fee.minor and conventions.has_both_signs("fee"):
             raise CellFault("has both signs in the file", _ONE_SIGN, "fee")
@@ -332,8 +333,9 @@ class StatementReader:
 
         Money that went out may have a minus, as in M-Pesa's statements, or none; where the column
         has both, some of it came back, and nothing tells which. Raises CellFault."""
-        # 1. A column of words tells it, whatever the signs are.
         is_negative = amount.minor < 0
+
+        # 1. A column of words tells it, whatever the signs are.
         if name == "amount" and "direction" in self.table.positions:
             return self._told_direction(row, amount, conventions)
 

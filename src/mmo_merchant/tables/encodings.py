@@ -15,7 +15,7 @@ from mmo_merchant.tables.faults import Fault
 # What Windows writes in English, French and Portuguese where it does not write Unicode.
 CODE_PAGE: Final = "cp1252"
 
-# Read by pieces, as a table may be larger than memory is meant for.
+# A file is read by pieces, whatever its size.
 _CHUNK_BYTES: Final = 1 << 16
 
 # The marks with which spreadsheet programs begin Unicode (Unicode standard, section 23.8).

@@ -128,7 +128,7 @@ def is_zero(cell: str | Decimal) -> bool:
 
 
 def _match(text: str, notation: Notation) -> re.Match[str] | None:
-    # Longer text is no amount (G7), whatever it costs to find that out.
+    # Longer text is no amount (G7), and is not searched for one.
     if len(text) > NUMBER_CHARACTERS_MAX:
         return None
     return _EXPRESSIONS[notation].fullmatch(text)

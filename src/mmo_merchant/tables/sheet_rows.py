@@ -17,7 +17,7 @@ from mmo_merchant.tables.numbers import SHEET_DIGITS
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
 
-# A small archive may unpack to any size: 1 GiB is more than a sheet of a million rows.
+# A small archive may unpack to any size; no table that people keep is so large.
 UNPACKED_BYTES_MAX: Final = 1 << 30
 
 # Noise behind the fifteenth digit of a binary float is no part of the number.
@@ -127,6 +127,7 @@ def _number(value: float, number_format: str) -> Cell:
     if _CHANGED.search(number_format):
         return Unreadable(f"is a number that the sheet shows otherwise ({number_format})")
     number = _DIGITS.create_decimal(repr(value))
+
     # Above 10^15 a float does not hold every whole number: the last digits may be lost.
     if not number.is_finite() or abs(number) >= 10**SHEET_DIGITS:
         return Unreadable(f"is a number of more digits than the {SHEET_DIGITS} that a sheet keeps")

@@ -13,6 +13,7 @@ from mmo_sansio.values.model import Status
 
 _SPACES: Final = re.compile(r"[\s_-]+")
 _DIGIT: Final = re.compile(r"[0-9]", re.ASCII)
+
 # A currency behind a total: `TOTAL (KES)`.
 _CODE_AT_END: Final = re.compile(r" \(?[a-z]{3}\)?$", re.ASCII)
 
@@ -164,8 +165,7 @@ def is_total_word(text: str) -> bool:
 def is_total_row(keys: Iterable[str], others: Iterable[str]) -> bool:
     """Tell whether a row is about no payment but about a total: its word may stand in any cell, and
     no cell has what a payment is known by."""
-    # What a payment is known by must be blank or a total's word itself; a name never is one by
-    # chance.
+    # What a payment is known by must be blank here, or a total's word itself.
     named = [key for key in keys if key]
     if not all(map(is_total_word, named)):
         return False

@@ -165,8 +165,9 @@ class ConfigurationChanges:
         """Bring the version before a change into force again, exactly, or propose that where two
         users have to agree; return the change that was reverted or proposed. Raises
         ChangeRefused."""
-        # What would allow something again takes two people, as any other change does.
         change = await self._find(id)
+
+        # What would allow something again takes two people, as any other change does.
         if not may_revert_alone(user, change):
             return await self.propose(
                 user, change.after.id, brand_version(change.after), lambda _: change.before, reason
@@ -187,9 +188,10 @@ class ConfigurationChanges:
         begin = Instant(day * DAY)
         end = Instant((day + 1) * DAY)
 
-        # Requests are replayed in the order in which they came, as daily limits count by it.
         count = await self.store.refusal_count(BrandDay(brand, day))
         refused = await self._refused_requests(brand, begin, end)
+
+        # Requests are replayed in the order in which they came, as daily limits count by it.
         before = BackTest(change.before)
         after = BackTest(change.after)
         position: Position | None = None

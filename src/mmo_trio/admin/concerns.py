@@ -123,10 +123,10 @@ async def load_concerns(
 ) -> Mapping[str, Sequence[Concern]]:
     """Return the concerns of these payments by their references, of those that have any. `now` is
     the gateway's own time."""
-    # A list asks for all its payments at once: two statements, however many there are.
     if not payments:
         return {}
 
+    # For all payments of a list at once: two statements, however many they are.
     references = [payment.reference for payment in payments]
     entries: dict[str | None, list[SuspenseEntry]] = {}
     for entry in await store.admin.open_suspense_of(references):

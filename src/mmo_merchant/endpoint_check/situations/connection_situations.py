@@ -80,7 +80,7 @@ def _rejected_then_kept(payments: PlayedPayments) -> Script:
 
 def _with_silent_connections(payments: PlayedPayments) -> Script:
     request = PlayedRequest(payments.success())
-    # As many as PlayedEndpoint opens; none of them ever sends a byte.
+    # The player opens some beside it, on which it never sends a byte.
     return Script(((request,),), {payments.reference(): PAID}, ConnectionUse.WITH_SILENT)
 
 

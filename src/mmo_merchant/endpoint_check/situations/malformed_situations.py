@@ -16,7 +16,6 @@ from mmo_sansio.values.model import Stage
 
 # Arrays within each other: far more than a recursive parser has stack for.
 NESTING = 20_000
-NESTING = 20_000
 
 _NEVER_SENT = (
     "Answer with a 4xx. The gateway never sends it, but others can, and a 5xx means that it broke "

@@ -45,7 +45,6 @@ class PlayedPayments:
 
     def reference(self, which: int = 0) -> str:
         """Return the gatewayReference of one of the payments, of which there are at most 1,000."""
-        # A situation has fewer than 1,000 payments, so no two situations share one.
         return self.run + ulid_digits(self.number * 1000 + which)
 
     def order_reference(self, which: int = 0) -> str:
@@ -57,8 +56,7 @@ class PlayedPayments:
     ) -> Transaction:
         """Return a payment that has just ended; members are those of its order or progress."""
         created_at = earlier(self.now, Span(20 * clock.SECOND))
-        # Members of a payment by M-PESA in Kenya, as a merchant sees most; a situation changes
-        # some.
+        # A payment by M-PESA in Kenya; a situation changes what it is about.
         standard: dict[str, Any] = {
             "gateway_reference": self.reference(which),
             "merchant_reference": self.order_reference(which),

@@ -59,8 +59,8 @@ from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
-# Transactions whose outcome is unknown that are read from the store at once.
-# There are few unless an operator is down.
+# Transactions whose outcome is unknown that are read from the store at once; there are few unless
+# an operator is down.
 STUCK_PAGE_SIZE = 500
 
 # Transactions that a search by the beginning of a reference reads.

@@ -48,7 +48,6 @@ from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals,
 
 # Limit on the whole registration, which is some requests to the operator.
 REGISTER_TIMEOUT_S = 60.0
-REGISTER_TIMEOUT_S = 60.0
 
 # How long no finding comes before a check is over; a process begins it sooner than that.
 CHECK_QUIET_S = 5.0
@@ -257,12 +256,12 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
             await _ask_process(store, asked)
         return await store.admin.provider_notes(NoteTopic.FINDING)
 
-    # The worst first, so that it is seen without scrolling.
     found = [
         (found.at, read_finding_note(found))
         for found in target.with_store(look)
         if found.provider in asked
     ]
+    # The worst first, so that it is seen without scrolling.
     known = sorted(found, key=lambda each: _severity(each[1]))
     rows = [
         {
@@ -287,8 +286,8 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
         print_status(summary)
 
 
+# What does not work, then what nobody knows, then what will not work soon.
 WORST_FIRST = (
-    # What does not work before what nobody knows, and that before what will not work soon.
     AccountState.REFUSED,
     AccountState.UNKNOWN,
     AccountState.WARNED,
@@ -491,7 +490,6 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
 
 async def _register(target: CommandTarget, name: str) -> AccountFinding:
     # Imported here, as they are slow to import and no other command needs them.
-    # An adapter is driven here as a worker would drive it; no payment is involved.
     from mmo_sansio.http.egress_rules import EgressRules
     from mmo_trio.http.client.client import HttpClient, tls_context
     from mmo_trio.system.ciphers import SystemCiphers
@@ -512,6 +510,8 @@ async def _register(target: CommandTarget, name: str) -> AccountFinding:
         _webhook_base_url(target),
         target.settings.provider_kinds,
     )
+
+    # The adapter is driven as a worker would drive it; no payment is involved.
     title = target.provider_titles()[name]
     account = open_account(target.settings.providers[name], title, environment)
     assert isinstance(account.adapter, DarajaProvider)

@@ -96,7 +96,7 @@ def _print_entries(entries: Sequence[SuspenseEntry], payments: Mapping[str, Tran
         payment = payments.get(entry.gateway_reference or "")
         reference = payment and payment.order.merchant_reference
 
-        # What was reported, in whose words it came; else what the payment is about.
+        # What was reported; without that, the amount of the payment.
         amount: object = payment and payment.order.requested
         if reported := json.loads(entry.content).get("amount"):
             amount = format_amounts_in(reported)

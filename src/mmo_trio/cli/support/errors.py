@@ -61,9 +61,9 @@ class ErrorReportingGroup(click.Group):
         """Run the command. Raises ClickException with the exit code of the failure."""
         with _as_click_exceptions():
             try:
-                # Here, as a full disk shows only when what waits is written.
                 return super().invoke(ctx)
             finally:
+                # A full disk shows only when what waits is written.
                 _flush_output()
 
 
