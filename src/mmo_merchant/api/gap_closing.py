@@ -304,15 +304,15 @@ def _learn_from_page(
 
 def _learn_from_look_up(step: LookUpStep, answer: Answer, *, now: datetime) -> Learned:
     try:
-        found = read_found(answer)
+        transaction = read_found(answer)
     except TransactionNotFound as error:
         # It was purged from the gateway, or is another brand's since the key was changed.
         return Learned(forgotten=step.watched.gateway_reference, fault=error)
     except MerchantApiError as error:
         return Learned(fault=error)
-    if found.has_ended:
-        return Learned(results=[found])
-    return Learned(watched=[watch(found, now=now)])
+    if transaction.has_ended:
+        return Learned(results=[transaction])
+    return Learned(watched=[watch(transaction, now=now)])
 
 
 def watch(transaction: TransactionObject, *, now: datetime) -> WatchedPayment:

@@ -125,17 +125,17 @@ async def _handled(
 ) -> dict[str, Handling | str]:
     """Return what was handled, as soon as it is as expected, or at the latest after the
     deadline."""
-    found = {}
+    handled = {}
     for reference, handling in expected.items():
         # Only what was handled too few times may become right with time.
         while True:
-            found[reference] = reported = await _ask(probe, reference)
+            handled[reference] = reported = await _ask(probe, reference)
             is_awaited = isinstance(reported, Handling) and reported.times < handling.times
             if not is_awaited or anyio.current_time() >= deadline:
                 break
             await anyio.sleep(ASK_AGAIN_S)
 
-    return found
+    return handled
 
 
 async def _ask(probe: Probe, reference: str) -> Handling | str:

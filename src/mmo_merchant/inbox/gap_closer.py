@@ -92,15 +92,15 @@ class GapCloser(Generic[ConnectionT]):
 
         # 4. Results are handed over before the progress is stored: who is killed in between gets
         # them again, and the inbox takes each once.
-        left = [*learned.watched, *self._hand_over(learned)]
+        pending = [*learned.watched, *self._hand_over(learned)]
         if learned.progress is not None:
-            inbox.save_progress(learned.progress, watched=left)
+            inbox.save_progress(learned.progress, watched=pending)
         else:
             forgotten = []
             if learned.forgotten is not None:
                 forgotten.append(learned.forgotten)
 
-            inbox.save_watched(left, forgotten=forgotten)
+            inbox.save_watched(pending, forgotten=forgotten)
 
         return 0.0
 
@@ -144,7 +144,7 @@ class GapCloser(Generic[ConnectionT]):
     def _hand_over(self, learned: Learned) -> list[WatchedPayment]:
         """Hand the results over, and return those payments whose handler has failed: they are asked
         about again."""
-        left = []
+        unhandled = []
         for result in learned.results:
             try:
                 take_result(self._inbox, result, self._handle)
@@ -153,6 +153,6 @@ class GapCloser(Generic[ConnectionT]):
                 log.exception(
                     "gap_result_not_handled", extra={"gateway_reference": result.gateway_reference}
                 )
-                left.append(watch(result, now=self._now()))
+                unhandled.append(watch(result, now=self._now()))
 
-        return left
+        return unhandled

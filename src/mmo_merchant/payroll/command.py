@@ -227,9 +227,9 @@ def pay_outs(
         _refuse_repeats(lines, earlier, layout)
 
     if earlier is not None and not status:
-        known = {line.reference for line in earlier}
+        journalled = {line.reference for line in earlier}
         recorded = _ask_gateway(lines, gateway, key, layout, options, is_dry=dry_run)
-        recorded = [line for line in recorded if line.reference not in known]
+        recorded = [line for line in recorded if line.reference not in journalled]
         _tell(tell_paid(lines, recorded))
         _refuse_repeats(lines, [*earlier, *recorded], layout)
 
@@ -568,11 +568,11 @@ def _pay(
 def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: str) -> None:
     """Print what became of the lines. Raises ClickException unless all are paid."""
     amounts = _amounts_by_status(lines, journal)
-    for status, some in amounts.items():
+    for status, status_amounts in amounts.items():
         title = "not sent"
         if status is not None:
             title = status.value
-        _report(title, some)
+        _report(title, status_amounts)
 
     if earlier := sum(state.is_earlier for state in journal.states.values()):
         click.echo(

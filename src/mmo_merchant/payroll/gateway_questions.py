@@ -140,7 +140,7 @@ async def read_recorded(
     give_up_at = anyio.current_time() + patience_s
 
     # A page that is not answered is asked for again: the whole list counts, or none of it.
-    found = list[EarlierLine]()
+    payments = list[EarlierLine]()
     cursor: str | None = None
     while True:
         try:
@@ -154,10 +154,10 @@ async def read_recorded(
             await client.pause(RETRY_PAUSE_S)
             continue
 
-        found += [_earlier_line(payment, name) for payment in page.transactions]
+        payments += [_earlier_line(payment, name) for payment in page.transactions]
         cursor = page.next
         if cursor is None:
-            return found
+            return payments
 
 
 def _earlier_line(payment: TransactionObject, name: str) -> EarlierLine:

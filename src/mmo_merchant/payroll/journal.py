@@ -135,7 +135,7 @@ def known_state(found: TransactionObject) -> LineState:
 def changes(before: Sequence[tuple[int, str, str, str]], lines: Sequence[PayLine]) -> list[str]:
     """Return how a pay-roll differs from the numbers, references and digests with which its journal
     began: a sentence for each of the first changes."""
-    found = list[str]()
+    sentences = list[str]()
     kept = [fingerprint for _, _, fingerprint, _ in before]
     present = [line.fingerprint for line in lines]
     references = [line.payment.merchant_reference for line in lines]
@@ -159,12 +159,14 @@ def changes(before: Sequence[tuple[int, str, str, str]], lines: Sequence[PayLine
                 span = f"Line {numbers[0]}"
             else:
                 span = f"What is in lines {numbers[0]} to {numbers[-1]}"
-            found.append(f"{span} is {_CHANGES[kind]}.")
+            sentences.append(f"{span} is {_CHANGES[kind]}.")
 
-    if not found:
-        found.append("The references are not what they were: --name, or their column, has changed.")
+    if not sentences:
+        sentences.append(
+            "The references are not what they were: --name, or their column, has changed."
+        )
 
-    return found[:CHANGES_LISTED_MAX]
+    return sentences[:CHANGES_LISTED_MAX]
 
 
 @define

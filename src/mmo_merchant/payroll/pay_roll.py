@@ -172,8 +172,8 @@ def first_try(reference: str) -> str:
 
 def read_pay_roll(text: Iterable[str], layout: Layout) -> tuple[list[PayLine], list[Fault]]:
     """Read the lines and the faults of a CSV file."""
-    found = read_lines(read_text(text, TableForm(), layout.columns), layout)
-    return found.lines, found.faults
+    roll = read_lines(read_text(text, TableForm(), layout.columns), layout)
+    return roll.lines, roll.faults
 
 
 def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
@@ -181,42 +181,42 @@ def read_lines(table: Table | list[Fault], layout: Layout) -> PayRoll:
     if not isinstance(table, Table):
         return PayRoll(faults=[_with_option(fault) for fault in table])
 
-    found = PayRoll(faults=list(_heading_faults(table, layout)))
-    if found.faults:
-        return found
+    roll = PayRoll(faults=list(_heading_faults(table, layout)))
+    if roll.faults:
+        return roll
 
     # The first line with a reference, and the first that pays a number an amount.
     first: dict[tuple[str, str], int] = {}
     above = list[Money]()
     for row in table.rows():
         if isinstance(row, Fault):
-            found.faults.append(row)
+            roll.faults.append(row)
             continue
 
         # A sum below the lines is no pay-out: it is compared with them, and left out.
         if table.is_total(row, _KEYS):
-            found.totals.append(row.line)
-            found.faults += _total_faults(table, row, layout, above)
+            roll.totals.append(row.line)
+            roll.faults += _total_faults(table, row, layout, above)
             continue
 
-        for row_fault in _read_row(table, row, layout):
-            if isinstance(row_fault, Fault):
-                found.faults.append(row_fault)
+        for line_or_fault in _read_row(table, row, layout):
+            if isinstance(line_or_fault, Fault):
+                roll.faults.append(line_or_fault)
                 continue
 
             # Whatever is wrong with the line: the file's own total has it too.
-            above.append(row_fault.payment.amount)
-            repeats = list(_repeats(row_fault, table, row, layout, first))
-            found.faults += repeats
+            above.append(line_or_fault.payment.amount)
+            repeats = list(_repeats(line_or_fault, table, row, layout, first))
+            roll.faults += repeats
             if not repeats:
-                found.lines.append(row_fault)
+                roll.lines.append(line_or_fault)
 
-    found.needs_name = not layout.name and "merchantReference" not in table.positions
-    if not found.lines and not found.faults:
+    roll.needs_name = not layout.name and "merchantReference" not in table.positions
+    if not roll.lines and not roll.faults:
         remedy = "Write one a line, below the headings."
-        found.faults.append(Fault(1, "", "has no pay-out below it", remedy))
+        roll.faults.append(Fault(1, "", "has no pay-out below it", remedy))
 
-    return found
+    return roll
 
 
 def _with_option(fault: Fault) -> Fault:
@@ -246,14 +246,14 @@ def _total_faults(
     currency = currencies.pop()
     try:
         cell = table.number(row, "amount")
-        told = None
+        total = None
         if cell != "":
-            told = (layout.numbers or NumberFormat()).read(cell, currency)
+            total = (layout.numbers or NumberFormat()).read(cell, currency)
     except CellFault:
         # What is no number is no total that could be compared: it is left out like the others.
         return
 
-    if told is not None and told != _major(totals(above)[0]):
+    if total is not None and total != _major(totals(above)[0]):
         remedy = "Correct the total or the lines, or remove the total."
         yield Fault(row.line, "amount", "is not the sum of the lines above", remedy)
 

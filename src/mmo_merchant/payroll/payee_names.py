@@ -49,10 +49,10 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
         if payment.method in untold:
             continue
 
-        asked = (payment.method, payment.payee.msisdn, believed)
+        question = (payment.method, payment.payee.msisdn, believed)
         try:
-            if asked not in answers:
-                answers[asked] = describe(await _ask(client, *asked), believed)
+            if question not in answers:
+                answers[question] = describe(await _ask(client, *question), believed)
         except KeyRejected:
             # So would be every other line.
             raise
@@ -76,8 +76,8 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
 
         unanswered = 0
         compared += 1
-        differing += answers[asked].startswith(DIFFERS)
-        yield f"line {line.number}: {answers[asked]}"
+        differing += answers[question].startswith(DIFFERS)
+        yield f"line {line.number}: {answers[question]}"
 
     yield f"{compared} lines asked about, {differing} with a difference. Nothing was sent."
 

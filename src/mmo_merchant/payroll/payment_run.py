@@ -174,7 +174,7 @@ class PaymentRun:
     async def run(self) -> None:
         """Pay, and wait until every line has ended, the gateway refuses the brand, or patience is
         over."""
-        known = dict[str, Phase]()
+        known_phases = dict[str, Phase]()
         pause_s = self.poll_s
         changed_at = anyio.current_time()
 
@@ -196,8 +196,8 @@ class PaymentRun:
             # 3. Any change starts the patience, and the pause between questions, anew.
             now = anyio.current_time()
             phases = {reference: state.phase for reference, state in self.journal.states.items()}
-            if phases != known:
-                known = phases
+            if phases != known_phases:
+                known_phases = phases
                 changed_at = now
                 pause_s = self.poll_s
                 ask_at = min(ask_at, now + pause_s)

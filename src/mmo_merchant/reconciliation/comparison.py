@@ -296,10 +296,10 @@ class Reconciliation:
         reference; if money moved in its direction by some of them, only these."""
         for key in (line.receipt, line.reference):
             # A payment and its reversal share names: the direction tells them apart.
-            if key and (found := self._records.find(key)):
+            if key and (payments := self._records.find(key)):
                 return [
-                    pair for pair in found if not _is_other_direction(pair.record, line)
-                ] or found
+                    pair for pair in payments if not _is_other_direction(pair.record, line)
+                ] or payments
 
         # M-Pesa's account numbers hold only the end of a gatewayReference.
         short = line.reference or ""
@@ -320,21 +320,21 @@ class Reconciliation:
         if line.status is not Status.SUCCESS:
             return []
 
-        found = list[Difference]()
+        differences = list[Difference]()
         if _is_other_direction(record, line):
-            found.append(Difference(DifferenceKind.DIRECTION_DIFFERS, record, line))
+            differences.append(Difference(DifferenceKind.DIRECTION_DIFFERS, record, line))
 
         # The currency first: amounts of two currencies can't be compared.
         currency = line.amount.currency
         more = line.amount.minor - record.amount.minor
         if record.amount.currency != currency:
-            found.append(Difference(DifferenceKind.CURRENCY_DIFFERS, record, line))
+            differences.append(Difference(DifferenceKind.CURRENCY_DIFFERS, record, line))
         elif abs(more) > self.tolerance.get(currency, 0):
-            found.append(Difference(DifferenceKind.AMOUNT_DIFFERS, record, line))
+            differences.append(Difference(DifferenceKind.AMOUNT_DIFFERS, record, line))
         elif more:
             self.tolerated[currency] += more
 
-        return found
+        return differences
 
     def _sent_back(self, record: RecordedPayment) -> list[Held]:
         """Return the reversals of a payment if all of its money has gone back by them: some
@@ -343,10 +343,12 @@ class Reconciliation:
         if record.reverses:
             return []
 
-        known = self._records.find(record.gateway_reference)
+        payments = self._records.find(record.gateway_reference)
 
         back = [
-            held for held in known if held.record.reverses and held.record.status is Status.SUCCESS
+            held
+            for held in payments
+            if held.record.reverses and held.record.status is Status.SUCCESS
         ]
         returned = sum(held.record.amount.minor for held in back)
         if returned == record.amount.minor:

@@ -48,8 +48,8 @@ class Corrections:
         # Used up, so that one explanation hides one difference and no further one of its kind.
         names = (record and record.gateway_reference, line and line.receipt)
         for name in names:
-            if name and (found := self._open.pop((difference.kind.value, name), None)):
-                return found
+            if name and (correction := self._open.pop((difference.kind.value, name), None)):
+                return correction
         return None
 
     def left(self) -> Iterator[Correction]:
@@ -67,17 +67,17 @@ class Corrections:
 
 def read_corrections(table: Table) -> Corrections:
     """Read a table of corrections, which has COLUMNS."""
-    found = Corrections()
+    corrections = Corrections()
     for row in table.rows():
         if isinstance(row, Fault):
-            found.faults.append(row)
+            corrections.faults.append(row)
             continue
         try:
-            found.add(_read(table, row))
+            corrections.add(_read(table, row))
         except CellFault as fault:
-            found.faults.append(fault.at(row.line))
+            corrections.faults.append(fault.at(row.line))
 
-    return found
+    return corrections
 
 
 def _read(table: Table, row: Row) -> Correction:

@@ -272,11 +272,11 @@ class StatementReader:
         if isinstance(cell, Decimal):
             cell = f"{cell:f}"
 
-        found = []
+        numbers = []
         if isinstance(cell, str):
-            found = _MSISDN.findall(cell)
-        if len(found) == 1:
-            return str(found[0])
+            numbers = _MSISDN.findall(cell)
+        if len(numbers) == 1:
+            return str(numbers[0])
         return ""
 
     def _currency(self, row: Row) -> str:
@@ -292,20 +292,20 @@ class StatementReader:
     def _amount(self, row: Row, conventions: _Conventions, currency: str) -> tuple[str, Money]:
         """Return the column that has the amount, and the amount with its sign. Raises CellFault."""
         # Some reports write 0.00 into the column that no money moved by.
-        found = {
+        amounts = {
             name: amount
             for name in ("amount", "paid_in", "paid_out")
             if name in self.table.positions
             and (amount := self._optional_amount(row, name, conventions, currency)) is not None
         }
-        moved = {name: amount for name, amount in found.items() if amount.minor}
+        moved = {name: amount for name, amount in amounts.items() if amount.minor}
         if len(moved) > 1:
             raise CellFault("is in two columns", _ONE_SIDE, "amount")
-        if not found:
+        if not amounts:
             raise CellFault("is blank", "Write it, or remove the line.", "amount")
 
         # A line of zeros alone is one of zero.
-        return next(iter((moved or found).items()))
+        return next(iter((moved or amounts).items()))
 
     def _optional_amount(
         self, row: Row, name: str, conventions: _Conventions, currency: str
@@ -382,8 +382,8 @@ class StatementReader:
         written = self.table.text(row, "status")
         word = fold_word(written)
         # The file's own words count more than ours.
-        known = self.form.status_words.get(word) or STATUS_WORDS.get(word)
-        if known is None:
+        status = self.form.status_words.get(word) or STATUS_WORDS.get(word)
+        if status is None:
             remedy = f'Say what it means by --status-word "{written}=success", failed or pending.'
             raise CellFault(f"is {written!r}, which is not known", remedy, "status")
-        return known
+        return status

@@ -71,16 +71,16 @@ class NumberFormat:
             return _check_typed(cell, currency, decimals)
 
         # 1. It must be a number in the file's notation, and no more exact than the currency.
-        found = _match(cell, self.notation)
-        if found is None:
+        match = _match(cell, self.notation)
+        if match is None:
             raise CellFault("is no number in the notation of the file", self._remedy(decimals))
 
-        if len(found["decimals"] or "") > decimals:
+        if len(match["decimals"] or "") > decimals:
             problem = f"has more decimals than {currency}, which has {decimals}"
             raise CellFault(problem, self._remedy(decimals))
 
         # 2. Where nothing has proved the notation, the other one must give the same value, or none.
-        value = _value(found)
+        value = _value(match)
         if not self.is_certain and self._has_other_reading(cell, value, decimals):
             remedy = "Say what stands before decimals: --decimal . or --decimal ,"
             raise CellFault("can be read as two numbers", f"{remedy}.")
@@ -88,10 +88,10 @@ class NumberFormat:
         return value
 
     def _has_other_reading(self, text: str, value: Decimal, decimals: int) -> bool:
-        found = _match(text, _OTHER[self.notation])
-        if found is None or len(found["decimals"] or "") > decimals:
+        match = _match(text, _OTHER[self.notation])
+        if match is None or len(match["decimals"] or "") > decimals:
             return False
-        return _value(found) != value
+        return _value(match) != value
 
     def _remedy(self, decimals: int) -> str:
         mark, other = self.notation.value, _OTHER[self.notation]

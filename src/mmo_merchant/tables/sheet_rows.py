@@ -62,8 +62,10 @@ def read_sheet(path: Path, sheet: str | None) -> Iterator[tuple[int, Sequence[Ce
             return
 
         pairs = zip(_rows(formulas, name), _rows(values, name), strict=True)
-        for number, (asked, shown) in enumerate(pairs, 1):
-            cells = [_cell(formula, value) for formula, value in zip(asked, shown, strict=True)]
+        for number, (formula_row, value_row) in enumerate(pairs, 1):
+            cells = [
+                _cell(formula, value) for formula, value in zip(formula_row, value_row, strict=True)
+            ]
             yield number, cells
     except (BadZipFile, KeyError, ValueError, OSError, TypeError, SyntaxError) as error:
         yield Fault(1, "", f"can't be read as .xlsx ({type(error).__name__})", remedy)

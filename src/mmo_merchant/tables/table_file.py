@@ -177,10 +177,10 @@ def read_text(lines: Iterable[str], form: TableForm, columns: Columns) -> Table 
 
 def _choose_table(sources: Sequence[Source], columns: Columns) -> Table | list[Fault]:
     # By another delimiter than its own a file has fewer of the headings.
-    found = [_find_headings(source, columns) for source in sources]
-    tables = [read for read in found if isinstance(read, Table)]
+    readings = [_find_headings(source, columns) for source in sources]
+    tables = [reading for reading in readings if isinstance(reading, Table)]
     if not tables:
-        return next(problem for problem in found if isinstance(problem, list))
+        return next(problem for problem in readings if isinstance(problem, list))
 
     # Fewest required headings missing, then most columns: the file's own delimiter.
     best = min(
@@ -217,10 +217,10 @@ def _find_sources(path: Path, form: TableForm) -> list[Source] | Fault:
         delimiters = (form.delimiter,)
 
     with path.open(encoding=encoding.name, newline="") as text:
-        told = _SEPARATOR.fullmatch(text.readline(8))
+        separator_line = _SEPARATOR.fullmatch(text.readline(8))
 
-    if told is not None and form.delimiter is None:
-        delimiters = (told[1],)
+    if separator_line is not None and form.delimiter is None:
+        delimiters = (separator_line[1],)
 
     return [
         Source(

@@ -98,7 +98,7 @@ async def verify_audit_log(
         audit_keys = await load_audit_keys(store, keys)
 
     chain = AuditChainVerifier(audit_keys)
-    found = known_head is None or known_head.number == 0
+    has_seen_head = known_head is None or known_head.number == 0
     fault: str | None = None
     while fault is None:
         rows = await store.audit_after(chain.verified_head.number, limit=PAGE_SIZE)
@@ -112,11 +112,13 @@ async def verify_audit_log(
             break
 
         fault = chain.verify(rows)
-        found = found or any(known_head == AuditHead(row.number, row.hash) for row in rows)
+        has_seen_head = has_seen_head or any(
+            known_head == AuditHead(row.number, row.hash) for row in rows
+        )
 
     # A log that was cut and written anew is a whole chain, and lacks the row that somebody has
     # seen.
-    if fault is None and not found and known_head is not None:
+    if fault is None and not has_seen_head and known_head is not None:
         fault = f"row {known_head.number} isn't the one that was seen."
 
     return AuditVerification(fault, chain.verified_head)

@@ -231,18 +231,18 @@ class ConfigurationChanges:
     async def _refused_requests(
         self, brand: str, begin: Instant, end: Instant
     ) -> Sequence[RecordedRequest]:
-        found = list[RecordedRequest]()
+        requests = list[RecordedRequest]()
         while True:
             position = None
-            if found:
-                position = _position(found[-1])
+            if requests:
+                position = _position(requests[-1])
 
             page = await self.store.refused_requests(
                 brand, begin=begin, end=end, after=position, limit=_PAGE
             )
-            found += page
+            requests += page
             if len(page) < _PAGE:
-                return found
+                return requests
 
     async def brand(self, id: str) -> Brand:
         """Return the version of a brand that is in force. Raises ChangeRefused."""

@@ -54,8 +54,8 @@ class ClockErrors:
     """Open claims of deposits that were received in the future."""
 
     def __bool__(self) -> bool:
-        found = (*self.payments, *self.reversals, *self.claims)
-        return bool(found) or self.held_until is not None
+        misdated = (*self.payments, *self.reversals, *self.claims)
+        return bool(misdated) or self.held_until is not None
 
     @property
     def corrections(self) -> Sequence[tuple[str, tuple[str, str] | None]]:
@@ -72,14 +72,14 @@ class ClockErrors:
     def sentences(self) -> Sequence[str]:
         """Return a sentence for each error."""
         # The newest by name, the others by their number: a person mends all of them at once.
-        found = [
+        sentences = [
             f"transaction {payment.reference}: its createdAt "
             f"{format_with_microseconds(payment.order.created_at)} lies in the"
             " future, as a wrong clock wrote it: see `mmo db mend-clock`"
             for payment in self.payments[:NAMED_MAX]
         ]
         if len(self.payments) > NAMED_MAX:
-            found.append(
+            sentences.append(
                 f"transactions with a createdAt in the future, not named here: "
                 f"{len(self.payments) - NAMED_MAX}"
             )
@@ -89,19 +89,19 @@ class ClockErrors:
             ("claims of deposits", len(self.claims)),
         ):
             if count:
-                found.append(
+                sentences.append(
                     f"{what} with times in the future, as a wrong clock wrote them: {count}; see "
                     "`mmo db mend-clock`"
                 )
 
         if self.held_until is not None:
-            found.append(
+            sentences.append(
                 f"stamps reach to {format_with_microseconds(self.held_until)}, which lies in the "
                 f"future, as a wrong"
                 " clock wrote them: see `mmo db mend-clock`"
             )
 
-        return found
+        return sentences
 
 
 async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
@@ -109,14 +109,14 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
     # A small difference between the clocks of two machines is no error.
     limit = later(now.utc, MISDATED_FROM)
     held_until = await store.held_until()
-    found: list[Transaction] = []
+    payments: list[Transaction] = []
     selection = PaymentFilter(limit=PAGE_SIZE)
     while True:
         page = await store.admin.list_payments(selection)
         misdated = [
             transaction for transaction in page.transactions if is_misdated(transaction, now=now)
         ]
-        found += misdated
+        payments += misdated
 
         # The newest come first: the first that is dated right ends the search.
         if len(misdated) < len(page.transactions) or page.next_position is None:
@@ -131,7 +131,7 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
         held = held_until
 
     return ClockErrors(
-        found,
+        payments,
         held,
         await _misdated_reversals(store, now=now),
         tuple(claim for claim in claims if is_claim_misdated(claim, now=now)),
@@ -141,16 +141,16 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
 async def _misdated_reversals(store: Store, *, now: Moment) -> Sequence[Reversal]:
     """Return those among all reversals, as one that was asked for in time may have been sent in the
     future."""
-    found: list[Reversal] = []
+    misdated: list[Reversal] = []
     before: Position | None = None
-    while known := await store.list_reversals(before=before, limit=PAGE_SIZE):
-        found += [reversal for reversal in known if is_reversal_misdated(reversal, now=now)]
+    while page := await store.list_reversals(before=before, limit=PAGE_SIZE):
+        misdated += [reversal for reversal in page if is_reversal_misdated(reversal, now=now)]
 
         # Reversals are listed by their payments, in the order of each one's newest.
-        last = [reversal for reversal in known if reversal.payment == known[-1].payment]
+        last = [reversal for reversal in page if reversal.payment == page[-1].payment]
         newest_at = max(reversal.asked_at for reversal in last)
-        before = Position(newest_at, known[-1].payment)
-    return tuple(found)
+        before = Position(newest_at, page[-1].payment)
+    return tuple(misdated)
 
 
 async def correct_clock_errors(

@@ -133,7 +133,7 @@ async def load_concerns(
         entries.setdefault(entry.gateway_reference, []).append(entry)
 
     undelivered = await store.admin.undelivered_of(references)
-    found = {
+    concerns_of = {
         payment.reference: find_concerns(
             payment,
             entries.get(payment.reference, ()),
@@ -142,4 +142,4 @@ async def load_concerns(
         )
         for payment in payments
     }
-    return {reference: concerns for reference, concerns in found.items() if concerns}
+    return {reference: concerns for reference, concerns in concerns_of.items() if concerns}

@@ -121,9 +121,11 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
         if not says_otherwise(history.transaction, entry):
             continue
 
-        told = json.loads(entry.content)
+        content = json.loads(entry.content)
         # What the provider has named of the payment, in its order.
-        words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
+        words = (
+            content.get(name) for name in ("result", "amount", "errorCode", "providerReference")
+        )
         report = ", ".join(word for word in words if word)
         at = progress.completed_at or entry.first_at
         # A report may have come first, and have been overtaken by a time limit or by staff.
@@ -132,7 +134,7 @@ def _contradictions(history: PaymentHistory) -> Iterator[Alarm]:
             when = f"{format_span(elapsed(at, entry.first_at))} later"
 
         doubt = ""
-        if told.get("confirmed") is False:
+        if content.get("confirmed") is False:
             doubt = ", and has not confirmed it"
 
         end = f"It ended as {ended}, {_source_text(progress.completion_source)}"
@@ -148,12 +150,12 @@ def says_otherwise(transaction: Transaction, entry: SuspenseEntry) -> bool:
     # Somebody has looked into it, or it is about something else than the result.
     if entry.closed_at is not None or entry.reason not in _CONTRADICTIONS:
         return False
-    told = json.loads(entry.content)
+    content = json.loads(entry.content)
     # A reversal's report says nothing about the payment itself.
-    if transaction.status is Status.PENDING or "reversal" in told:
+    if transaction.status is Status.PENDING or "reversal" in content:
         return False
     # Another success of the same payment contradicts it too: by another receipt, or another amount.
-    is_same = told.get("result") == transaction.status.value
+    is_same = content.get("result") == transaction.status.value
     return not is_same or entry.reason is SuspenseReason.CONFLICTING_RESULT
 
 
@@ -172,14 +174,14 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             yield f"It is pending ({_pending_reason(progress.stage)}); it expires at {until}."
             # A receipt that was reported and not confirmed ends nothing, and must be known to
             # staff.
-            if (known := progress.evidence) is not None:
-                at = format_with_microseconds(order.to_utc(known.reported_at))
+            if (evidence := progress.evidence) is not None:
+                at = format_with_microseconds(order.to_utc(evidence.reported_at))
                 answer = "it has not confirmed that yet"
-                if known.is_denied:
+                if evidence.is_denied:
                     answer = "it has contradicted that"
                 yield (
-                    f"{order.provider_title} reported the result {known.code} with the receipt "
-                    f"{known.receipt} at {at};"
+                    f"{order.provider_title} reported the result {evidence.code} with the receipt "
+                    f"{evidence.receipt} at {at};"
                     f" {answer}."
                 )
         case Status.SUCCESS:
@@ -396,11 +398,11 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
 
 def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
     # What contradicts the end has a sentence of its own.
-    told = {contradiction.entry for contradiction in _contradictions(history)}
+    contradicting = {contradiction.entry for contradiction in _contradictions(history)}
     waiting = [
         f"entry {entry.id}"
         for entry in history.suspense
-        if entry.closed_at is None and entry.id not in told
+        if entry.closed_at is None and entry.id not in contradicting
     ]
     if waiting:
         yield f"To do in the suspense book: {', '.join(waiting)}. A person must look at it."

@@ -64,11 +64,11 @@ async def fill_book(
         while reversals is not None:
             async with take_turn():
                 page = await _read_page(store, reversals)
-                found = [(parse_members(text), mark) for text, mark in page.marked_objects]
+                read_payments = [(parse_members(text), mark) for text, mark in page.marked_objects]
 
             # One that changes meanwhile comes again, and is booked once, as it was last.
             reversed_payments |= {
-                reversals[0]["gatewayReference"]: reversals for reversals in found
+                payment["gatewayReference"]: (payment, mark) for payment, mark in read_payments
             }
             reversals = _next_page(reversals, page)
 

@@ -45,13 +45,13 @@ def spellings(text: str) -> Sequence[str]:
     bare = text.strip().removeprefix("#").strip()
     # "# ABC 12" on a till's slip may be ABC-12 in the merchant's books.
     written = (bare, "-".join(bare.split()))
-    found = dict.fromkeys(
+    notations = dict.fromkeys(
         cased
         for notation in written
         for cased in (notation, notation.lower(), notation.upper(), notation.capitalize())
         if cased
     )
-    return [notation for notation in found if notation != text]
+    return [notation for notation in notations if notation != text]
 
 
 async def search_by_beginning(
@@ -68,7 +68,7 @@ async def search_by_beginning(
     the provider's) begins or ends with the letters and digits of this text, newest first. One call
     reads `scanned_max` payments; the page's position is where a next call goes on, None when there
     are no older payments."""
-    found: list[Transaction] = []
+    transactions: list[Transaction] = []
     found_at = before
     scanned = 0
     sought = _letters_and_digits(beginning)
@@ -85,14 +85,14 @@ async def search_by_beginning(
             scanned += 1
             found_at = position_of(transaction)
             if status in (None, transaction.status) and _has_part(transaction, sought):
-                found.append(transaction)
-                if len(found) == limit:
-                    return PaymentPage(found, found_at)
+                transactions.append(transaction)
+                if len(transactions) == limit:
+                    return PaymentPage(transactions, found_at)
 
         if page.next_position is None:
-            return PaymentPage(found, None)
+            return PaymentPage(transactions, None)
 
-    return PaymentPage(found, found_at)
+    return PaymentPage(transactions, found_at)
 
 
 def _has_part(transaction: Transaction, sought: str) -> bool:

@@ -233,11 +233,15 @@ async def find_evidence_against(
 async def _find_payment_with(store: Store, receipt: str, transaction: Transaction) -> str | None:
     """Return in a sentence which other payment has succeeded with this receipt of the provider;
     None when none has."""
-    for found in (await store.admin.search_payments(receipt)).transactions:
-        is_of_provider = found.order.provider == transaction.order.provider
-        is_paid = found.status is Status.SUCCESS and found.progress.provider_reference == receipt
-        if is_of_provider and is_paid and found.reference != transaction.reference:
-            return f"The receipt {receipt} is the one of {found.reference}. Name the payment's own."
+    for payment in (await store.admin.search_payments(receipt)).transactions:
+        is_of_provider = payment.order.provider == transaction.order.provider
+        is_paid = (
+            payment.status is Status.SUCCESS and payment.progress.provider_reference == receipt
+        )
+        if is_of_provider and is_paid and payment.reference != transaction.reference:
+            return (
+                f"The receipt {receipt} is the one of {payment.reference}. Name the payment's own."
+            )
     return None
 
 

@@ -61,10 +61,10 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
     selection = PaymentFilter(status=Status.PENDING, limit=ROUND_SIZE)
     while True:
         page = await store.admin.list_payments(selection)
-        found = [MarkRestored(transaction.reference, user) for transaction in page.transactions]
+        inputs = [MarkRestored(transaction.reference, user) for transaction in page.transactions]
         replies: Sequence[Reply] = ()
-        if found:
-            replies = await submit(found)
+        if inputs:
+            replies = await submit(inputs)
 
         marked += sum(isinstance(reply, Applied) for reply in replies)
         if page.next_position is None:
@@ -76,9 +76,11 @@ async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> in
 async def _mark_reversals(store: Store, submit: SubmitBatch, *, user: str) -> None:
     """Mark every reversal that has not ended, also one that waits for an approval: it may have been
     sent."""
-    found = await store.list_reversals(only_unfinished=True, limit=REVERSALS_MAX)
+    unfinished = await store.list_reversals(only_unfinished=True, limit=REVERSALS_MAX)
     unmarked = [
-        MarkReversalRestored(reversal.id, user) for reversal in found if not reversal.is_restored
+        MarkReversalRestored(reversal.id, user)
+        for reversal in unfinished
+        if not reversal.is_restored
     ]
     for start in range(0, len(unmarked), ROUND_SIZE):
         await submit(unmarked[start : start + ROUND_SIZE])
@@ -117,14 +119,16 @@ async def record_lost_uses(
     waiting = iter(told)
 
     # A statement may have any length: some payments at a time are held, and committed.
-    while some := list(islice(waiting, ROUND_SIZE)):
-        stored = await _find_stored(store, some)
-        if uses := list(_lost_uses(some, stored, user)):
+    while payments := list(islice(waiting, ROUND_SIZE)):
+        stored = await _find_stored(store, payments)
+        if uses := list(_lost_uses(payments, stored, user)):
             await submit(uses)
 
         count += len(uses)
         unknown_ends += [
-            payment.name for payment in some if payment.name not in stored and _may_be_end(payment)
+            payment.name
+            for payment in payments
+            if payment.name not in stored and _may_be_end(payment)
         ]
 
     return RecordedUses(count, unknown_ends)
@@ -137,9 +141,9 @@ async def _find_stored(store: Store, told: Sequence[ToldPayment]) -> Mapping[str
         # An operator's statement has the end of a gatewayReference as account number.
         if payment.name in stored or len(payment.name) != _END_CHARACTERS:
             continue
-        found = await store.transaction_by_suffix(payment.name.upper())
-        if found is not None:
-            stored[payment.name] = found
+        transaction = await store.transaction_by_suffix(payment.name.upper())
+        if transaction is not None:
+            stored[payment.name] = transaction
     return stored
 
 

@@ -90,7 +90,7 @@ class Reversals:
             )
 
         # 3. A failed payment that was paid after all has moved what its provider reports.
-        asked = RequestReversal(
+        input_ = RequestReversal(
             payment.reference,
             brand,
             amount,
@@ -104,20 +104,20 @@ class Reversals:
             payment, await self.store.admin.suspense_of_payment(payment.reference)
         )
         if wrong is not None:
-            asked = evolve(
-                asked,
+            input_ = evolve(
+                input_,
                 reported=wrong.reported_money,
                 receipt=wrong.receipt,
                 provider=payment.order.provider,
                 suspense_entry=wrong.entry.id,
             )
 
-        told = None
+        asked_amount = None
         if amount is not None:
-            told = str(amount)
+            asked_amount = str(amount)
 
         return await self._carry_out(
-            user, asked, "reversal_requested", about, amount=told, reason=reason
+            user, input_, "reversal_requested", about, amount=asked_amount, reason=reason
         )
 
     async def decide(
@@ -125,15 +125,15 @@ class Reversals:
     ) -> Reversal:
         """Approve a reversal, or refuse one that was not sent; whoever asked for it may take it
         back. Raises ReversalRefused, which is recorded."""
-        known = await self.find(id)
-        about = f"payment:{known.payment}"
-        is_own = known.asked_by == user.name
+        reversal = await self.find(id)
+        about = f"payment:{reversal.payment}"
+        is_own = reversal.asked_by == user.name
 
         # Who asked for it may take it back without being an approver.
         if not user.can_approve and (is_approved or not is_own):
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
 
-        if is_approved and self.four_eyes and is_same_person(known.asked_by, user.name):
+        if is_approved and self.four_eyes and is_same_person(reversal.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to approve it.")
 
         if is_approved and self._only_asks(user):
@@ -145,8 +145,8 @@ class Reversals:
             allowed = _MAY_BE_APPROVED
             action = "reversal_approved"
 
-        if known.state not in allowed:
-            await self._refuse(user, about, _who_decided(known))
+        if reversal.state not in allowed:
+            await self._refuse(user, about, _who_decided(reversal))
 
         decision = DecideReversal(
             id, user.name, is_approved=is_approved, four_eyes=self.four_eyes, remark=remark
@@ -164,14 +164,14 @@ class Reversals:
     ) -> Reversal:
         """End a reversal by hand whose outcome is unknown; with four eyes, not one's own. Raises
         ReversalRefused, which is recorded."""
-        known = await self.find(id)
-        about = f"payment:{known.payment}"
+        reversal = await self.find(id)
+        about = f"payment:{reversal.payment}"
         if not user.can_approve:
             await self._refuse(user, about, ResolutionRefusal.NOT_PERMITTED, ReversalNotPermitted)
 
         # With four eyes neither one's own reversal, nor by a command, which is no other pair of
         # eyes.
-        if self.four_eyes and is_same_person(known.asked_by, user.name):
+        if self.four_eyes and is_same_person(reversal.asked_by, user.name):
             await self._refuse(user, about, "You asked for it: another user has to end it.")
 
         if self._only_asks(user):

@@ -182,18 +182,18 @@ async def list_told_wrong(
 ) -> list[ToldWrong]:
     """Return such payments, once each, by their entries with ids below a number, the newest
     first."""
-    found: list[ToldWrong] = []
+    told_wrong: list[ToldWrong] = []
     while True:
         entries = await store.admin.suspense_entries(
             reasons=CONTRARY_REASONS, before=before, limit=ENTRIES_READ
         )
         # The payments of all entries at once, then only those that an entry contradicts.
-        named = [
+        references = [
             entry.gateway_reference
             for entry in entries
             if entry.gateway_reference and brand in (None, entry.brand)
         ]
-        payments = await store.transactions(named)
+        payments = await store.transactions(references)
         for entry in entries:
             payment = payments.get(entry.gateway_reference or "")
             if payment is None or find_told_wrong(payment, [entry], ()) is None:
@@ -202,13 +202,13 @@ async def list_told_wrong(
             # Of several entries of one payment the one that counts names it, so it comes once.
             wrong = await _load(store, payment)
             if wrong is not None and wrong.entry.id == entry.id:
-                found.append(wrong)
+                told_wrong.append(wrong)
 
-            if len(found) == limit:
-                return found
+            if len(told_wrong) == limit:
+                return told_wrong
 
         if len(entries) < ENTRIES_READ:
-            return found
+            return told_wrong
 
         before = entries[-1].id
 

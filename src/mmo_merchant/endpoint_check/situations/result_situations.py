@@ -91,8 +91,8 @@ def _with_unknown_flow(payments: PlayedPayments) -> bytes:
 
 def _in_another_order(payments: PlayedPayments) -> bytes:
     # gatewayReference, the first member, becomes the last.
-    first, rest = payments.success()[1:-1].split(b",", 1)
-    return b"{" + rest + b"," + first + b"}"
+    first, others = payments.success()[1:-1].split(b",", 1)
+    return b"{" + others + b"," + first + b"}"
 
 
 def _with_big_provider_data(payments: PlayedPayments) -> bytes:

@@ -173,17 +173,16 @@ def _status_fault(expectation: Expectation, status: int) -> str | None:
 
 def _handling_faults(script: Script, handled: Handled) -> Iterator[str]:
     for reference, expected in script.handled.items():
-        found = handled[reference]
-        if isinstance(found, str):
-            yield f"What you have handled could not be learnt: {found}"
-        elif found.times != expected.times:
-            found_times, expected_times = _times(found.times), _times(expected.times)
+        reported = handled[reference]
+        if isinstance(reported, str):
+            yield f"What you have handled could not be learnt: {reported}"
+        elif reported.times != expected.times:
             yield (
-                f"You have handled the result of {reference} {found_times} instead of "
-                f"{expected_times}."
+                f"You have handled the result of {reference} {_times(reported.times)} instead of "
+                f"{_times(expected.times)}."
             )
         else:
-            yield from _booking_faults(reference, expected, found)
+            yield from _booking_faults(reference, expected, reported)
 
 
 def _booking_faults(reference: str, expected: Handling, found: Handling) -> Iterator[str]:
@@ -217,15 +216,15 @@ def parse_handling(text: str) -> Handling:
     with `handled` and, if it likes, `status` and `amount`. Raises ValueError with a sentence."""
     try:
         # Amounts stay text: a binary float would make 999999999999999.99 another number.
-        found = json.loads(text, parse_float=str)
+        parsed = json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
-        found = None
+        parsed = None
 
     # True is an integer of Python's, and no number of times; it is refused below.
-    if isinstance(found, int):
-        members = {"handled": found}
+    if isinstance(parsed, int):
+        members = {"handled": parsed}
     else:
-        members = found
+        members = parsed
 
     if isinstance(members, dict):
         times = members.get("handled")

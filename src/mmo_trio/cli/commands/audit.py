@@ -46,9 +46,9 @@ def audit() -> None:
 @json_option
 def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -> None:
     """List the newest rows, the newest first."""
-    found = target.with_store(lambda store: store.admin.audit(about=about, limit=limit))
+    audit_rows = target.with_store(lambda store: store.admin.audit(about=about, limit=limit))
     if not as_json:
-        _print_events(found)
+        _print_events(audit_rows)
         return
 
     rows = [
@@ -64,7 +64,7 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
             "keyId": row.key_id,
             "mac": row.mac,
         }
-        for row in found
+        for row in audit_rows
     ]
     print_json(rows)
 
@@ -109,25 +109,27 @@ def verify(seen: str | None, without_key: bool, target: CommandTarget, as_json: 
     if not without_key:
         keyring = target.keyring()
 
-    found = target.with_store(lambda store: verify_audit_log(store.admin, keyring, known_head))
-    end = f"{found.end.number}:{found.end.hash}"
+    verification = target.with_store(
+        lambda store: verify_audit_log(store.admin, keyring, known_head)
+    )
+    end = f"{verification.end.number}:{verification.end.hash}"
     if as_json:
-        print_json({"fault": found.fault, "end": end})
-    elif found.fault is None:
+        print_json({"fault": verification.fault, "end": end})
+    elif verification.fault is None:
         click.echo(end)
 
     # After the output: a program that reads JSON has the fault in it, too.
-    if found.fault is not None:
-        raise NegativeAnswer(f"The audit log is not whole: {found.fault}")
+    if verification.fault is not None:
+        raise NegativeAnswer(f"The audit log is not whole: {verification.fault}")
 
     checked = "All are authentic."
     if keyring is None:
         checked = "Their authentication was not checked."
-    print_status(f"The audit log is whole: {found.end.number} rows. {checked}")
+    print_status(f"The audit log is whole: {verification.end.number} rows. {checked}")
 
 
 def _parse_head(text: str) -> AuditHead:
-    found = _HEAD_PATTERN.fullmatch(text)
-    if found is None:
+    match = _HEAD_PATTERN.fullmatch(text)
+    if match is None:
         raise UsageProblem("--seen takes what `mmo audit verify` printed: ROW:HASH.")
-    return AuditHead(int(found[1]), found[2])
+    return AuditHead(int(match[1]), match[2])

@@ -294,12 +294,12 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
         _confirm_hosts(target.with_store(find_open_hosts), is_asked=not yes and sys.stdin.isatty())
 
     record, retired = target.with_store(retire_it)
-    left = [key.id for key in record.keys if key.retired_at is None]
-    print_status(f"The key is retired. In use: {_format_ids(left)}.")
+    in_use = [key.id for key in record.keys if key.retired_at is None]
+    print_status(f"The key is retired. In use: {_format_ids(in_use)}.")
     if leaked:
         _report_leaked(brand, retired, record, now=now)
 
-    if not left:
+    if not in_use:
         print_status(
             f"{brand} has no key any more: its requests are refused, and callbacks are not sent."
         )

@@ -119,8 +119,8 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     if as_json:
         print_json({"faults": list(faults), **contents})
     else:
-        for name, found in contents.items():
-            click.echo(f"{name}: {found}")
+        for name, value in contents.items():
+            click.echo(f"{name}: {value}")
         for fault in faults:
             click.echo(fault)
 
@@ -194,6 +194,24 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
     A merchant sees the corrected createdAt from then on. The journal stays as it is.
     """
     errors = target.with_store(lambda store: _find_clock_errors(store, target.clock()))
+    _print_clock_errors(errors)
+    if not errors:
+        print_status("No time in the store lies in the future.")
+        return
+
+    # While the clock is ahead still, the corrected times would lie in the future again.
+    if not is_applied:
+        print_status("Is the machine's clock right now? Then `--apply` corrects them.")
+        return
+
+    with progress_bar() as bar:
+        task = bar.add_task("correcting", total=len(errors.corrections))
+        target.with_store(lambda store: _correct(target, store, errors, partial(bar.advance, task)))
+
+    print_status(f"Corrected the times of {len(errors.payments)} payments.")
+
+
+def _print_clock_errors(errors: ClockErrors) -> None:
     print_table(
         ("gatewayReference", "brand", "status", "createdAt"),
         (
@@ -215,18 +233,6 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
 
     if errors.held_until is not None:
         print_status(f"Stamps reach to {format_with_microseconds(errors.held_until)}.")
-
-    if not errors:
-        print_status("No time in the store lies in the future.")
-    elif not is_applied:
-        print_status("Is the machine's clock right now? Then `--apply` corrects them.")
-    else:
-        with progress_bar() as bar:
-            task = bar.add_task("correcting", total=len(errors.corrections))
-            target.with_store(
-                lambda store: _correct(target, store, errors, partial(bar.advance, task))
-            )
-        print_status(f"Corrected the times of {len(errors.payments)} payments.")
 
 
 async def _find_clock_errors(store: Store, clock: GatewayClock) -> ClockErrors:

@@ -209,9 +209,9 @@ class _Demonstration:
         headers = {"X-Api-Key": self.ready.api_key or ""}
         with trio.move_on_after(STEP_TIMEOUT_S), terminal().status("pending …"):
             while True:
-                found = (await self._send_request(url, headers=headers)).json_object()
-                if found.get("status") != "pending":
-                    return found
+                transaction = (await self._send_request(url, headers=headers)).json_object()
+                if transaction.get("status") != "pending":
+                    return transaction
                 await trio.sleep(STATUS_CHECK_INTERVAL_S)
         raise NegativeAnswer(f"The payment is still pending after {STEP_TIMEOUT_S:g} s.")
 

@@ -101,28 +101,31 @@ def fetch(
 
     try:
         with client:
-            if for_accounting:
-                book = MonthBook(read_month(month, timezone))
-                # Whether a spreadsheet can be written is better known before everything is fetched.
-                load_sheet_writer(output)
-                _fill(book, client, without_reversals=without_reversals)
-                now = from_datetime(datetime.now(UTC))
-                write_book(book, output, now=now, is_exact=exact)
+            if begin is not None and end is not None:
+                window = RecordsWindow(begin=begin.replace(tzinfo=UTC), end=end.replace(tzinfo=UTC))
+                _write_records(client, window, output)
                 return
 
-            assert begin is not None
-            assert end is not None
-            window = RecordsWindow(begin=begin.replace(tzinfo=UTC), end=end.replace(tzinfo=UTC))
-            with open_output(output) as to:
-                count = 0
-                for record in _records(client, window, _parse_exactly):
-                    to.write(f"{json_text(record)}\n")
-                    count += 1
-            print_status(f"{count} transactions.")
+            # Whether a spreadsheet can be written is better known before everything is fetched.
+            book = MonthBook(read_month(month, timezone))
+            load_sheet_writer(output)
+            _fill(book, client, without_reversals=without_reversals)
+            write_book(book, output, now=from_datetime(datetime.now(UTC)), is_exact=exact)
     except MerchantApiError as error:
         raise NegativeAnswer(f"The gateway gave no records. {error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise NegativeAnswer(f"The gateway's answer is not what it should be: {error!r}.") from None
+
+
+def _write_records(client: MerchantClient, window: RecordsWindow, output: Path | None) -> None:
+    """Write the transaction objects of a window, and say how many there are."""
+    count = 0
+    with open_output(output) as to:
+        for record in _records(client, window, _parse_exactly):
+            to.write(f"{json_text(record)}\n")
+            count += 1
+
+    print_status(f"{count} transactions.")
 
 
 def _parse_exactly(body: bytes) -> Any:
@@ -139,8 +142,8 @@ def _fill(book: MonthBook, client: MerchantClient, *, without_reversals: bool) -
         try:
             brand = client.methods().brand
             # One that changes meanwhile comes again, and is booked once, as it was last.
-            found = _reversals(client)
-            reversed_payments = {payment["gatewayReference"]: payment for payment in found}
+            payments = _reversals(client)
+            reversed_payments = {payment["gatewayReference"]: payment for payment in payments}
         except ApiRejection as error:
             if error.problem.status != 404:
                 raise

@@ -92,8 +92,8 @@ def show_transaction(
     reference: str, brand: str | None, target: CommandTarget, as_json: bool
 ) -> None:
     """Show one transaction, by its gatewayReference or merchantReference."""
-    found = target.with_store(lambda store: find_transaction(store, reference, brand))
-    _print_transaction(found, as_json=as_json)
+    transaction = target.with_store(lambda store: find_transaction(store, reference, brand))
+    _print_transaction(transaction, as_json=as_json)
 
 
 def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
@@ -175,12 +175,12 @@ def list_transactions(
             )
         return await store.admin.find_transactions(brand=brand, status=only_status, limit=limit)
 
-    found = target.with_store(find)
+    transactions = target.with_store(find)
     if as_json:
-        print_json_text(f"[{','.join(map(admin_transaction_json, found))}]")
+        print_json_text(f"[{','.join(map(admin_transaction_json, transactions))}]")
         return
 
-    _print_transactions(found)
+    _print_transactions(transactions)
 
 
 def _print_transactions(found: Sequence[Transaction]) -> None:
@@ -226,19 +226,19 @@ async def _find_stuck(
     """Return the stuck transactions, the oldest first."""
     # What is stuck follows from the gateway's own time, not from this machine's.
     await continue_clock(clock, store)
-    found: list[Transaction] = []
+    transactions: list[Transaction] = []
     after: Position | None = None
-    while len(found) < limit:
+    while len(transactions) < limit:
         page = await store.admin.stuck_transactions(
             clock.own_time(), after=after, limit=STUCK_PAGE_SIZE
         )
-        found += [payment for payment in page if brand in (None, payment.order.brand)]
+        transactions += [payment for payment in page if brand in (None, payment.order.brand)]
         if len(page) < STUCK_PAGE_SIZE:
             break
 
         after = position_of(page[-1])
 
-    return found[:limit]
+    return transactions[:limit]
 
 
 async def _find_beginning(
@@ -287,10 +287,12 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
         order = payment.order
         words = (wrong.reported, wrong.amount, format_second(wrong.entry.first_at))
         reported = format_amounts_in(" ".join(filter(None, words)))
-        told = Text.assemble(status_cell(payment.status, None), f" {format_second(wrong.told_at)}")
+        told_text = Text.assemble(
+            status_cell(payment.status, None), f" {format_second(wrong.told_at)}"
+        )
         about = (payment.reference, order.brand)
         reference = order.merchant_reference
-        rows.append((*about, reference, order.requested, told, reported, wrong.receipt))
+        rows.append((*about, reference, order.requested, told_text, reported, wrong.receipt))
         first = (
             Text.assemble("told ", status_cell(payment.status, None)),
             order.requested,
@@ -397,14 +399,14 @@ def resolve(
         return found
 
     async def resolve_it(store: Store) -> Transaction:
-        found = await find_transaction(store, reference, brand)
+        transaction = await find_transaction(store, reference, brand)
         if only_asks:
-            return await propose(store, found)
+            return await propose(store, transaction)
 
         # The journal has both names: whose process it was, and for whom it acted.
         resolution = ResolveManually(
-            found.reference,
-            found.order.provider,
+            transaction.reference,
+            transaction.order.provider,
             user=machine.acting_for(user),
             reason=reason,
             evidence=evidence,
@@ -412,14 +414,14 @@ def resolve(
             provider_reference=provider_reference,
         )
         outcome = code or SUCCESS
-        about = f"payment:{found.reference}"
+        about = f"payment:{transaction.reference}"
 
         async def record(action: str, remark: str | None) -> None:
             details = {"outcome": outcome, "reason": reason, "evidence": evidence, "remark": remark}
             await target.record(store, action, about, user, **details)
 
         submit = partial(submit_once, store, clock=target.clock())
-        return await resolve_payment(store, submit, found, resolution, record)
+        return await resolve_payment(store, submit, transaction, resolution, record)
 
     try:
         resolved = target.with_store(resolve_it)

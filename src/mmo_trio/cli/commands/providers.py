@@ -81,7 +81,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     rows = []
     for name, title in target.provider_titles().items():
         section = target.settings.providers.get(name)
-        known = closed.get(name)
+        closure = closed.get(name)
 
         # What has no section is the sandbox's own operator.
         kind = "sandbox"
@@ -93,11 +93,11 @@ def list_(target: CommandTarget, as_json: bool) -> None:
                 "name": name,
                 "kind": kind,
                 "title": title,
-                "open": known is None,
+                "open": closure is None,
                 "simulated": simulated.get(name),
-                "closedAt": known and format_instant(known.closed_at),
-                "closedBy": known and known.closed_by,
-                "reason": known and known.reason,
+                "closedAt": closure and format_instant(closure.closed_at),
+                "closedBy": closure and closure.closed_by,
+                "reason": closure and closure.reason,
             }
         )
 
@@ -246,23 +246,23 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     if name is not None and name not in names:
         raise UsageProblem(f"{name} is no account with an operator. {near_match(name, names)}")
 
-    asked = names
+    accounts = names
     if name is not None:
-        asked = [name]
+        accounts = [name]
 
     async def look(store: Store) -> Sequence[ProviderNote]:
         if ask:
             await target.record(store, "account_check_requested", f"provider:{name or '*'}")
-            await _ask_process(store, asked)
+            await _ask_process(store, accounts)
         return await store.admin.provider_notes(NoteTopic.FINDING)
 
-    found = [
-        (found.at, read_finding_note(found))
-        for found in target.with_store(look)
-        if found.provider in asked
+    dated_findings = [
+        (note.at, read_finding_note(note))
+        for note in target.with_store(look)
+        if note.provider in accounts
     ]
     # The worst first, so that it is seen without scrolling.
-    known = sorted(found, key=lambda each: _severity(each[1]))
+    dated_findings.sort(key=lambda dated: _severity(dated[1]))
     rows = [
         {
             "name": finding.provider,
@@ -272,17 +272,17 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
             "code": finding.code,
             "meaning": finding.words,
         }
-        for at, finding in known
+        for at, finding in dated_findings
     ]
     columns = ("name", "part", "state", "at", "code", "meaning")
     print_rows(columns, rows, as_json=as_json)
-    findings = [finding for _, finding in known]
-    summary = _summary(asked, findings)
+    findings = [finding for _, finding in dated_findings]
+    summary = _summary(accounts, findings)
     # After the table: exit code 1 tells a script that somebody has to look.
     if any(map(_does_not_work, findings)):
         raise NegativeAnswer(summary)
 
-    if asked:
+    if accounts:
         print_status(summary)
 
 
@@ -399,10 +399,10 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
         # 1. Ask the processes that serve; all of them replace what is private by one random key.
         keyring = await target.open_keyring(store)
         sealed = seal_recording_key(keyring, name, secrets.token_bytes(16))
-        asked = ProviderNote(name, NoteTopic.RECORDING, "", until, sealed)
+        request = ProviderNote(name, NoteTopic.RECORDING, "", until, sealed)
         await target.record(store, "provider_recording", f"provider:{name}", minutes=minutes)
         await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
-        await store.admin.note_provider(asked)
+        await store.admin.note_provider(request)
 
         # 2. Wait. A request that nobody ends would go on recording: Ctrl-C ends it, too.
         try:
@@ -467,10 +467,10 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
         for provider_note in await store.admin.provider_notes(NoteTopic.CHECK)
     }
     for name in names:
-        known = notes.get(name, ProviderNote(name, NoteTopic.CHECK))
-        await store.admin.note_provider(evolve(known, content=REQUESTED))
+        note = notes.get(name, ProviderNote(name, NoteTopic.CHECK))
+        await store.admin.note_provider(evolve(note, content=REQUESTED))
 
-    found: Sequence[ProviderNote] = ()
+    findings: Sequence[ProviderNote] = ()
     # Findings come one by one: once none has come for a while, all have.
     with trio.move_on_after(CHECK_TIMEOUT_S):
         while True:
@@ -482,7 +482,7 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
                 raise NegativeAnswer(
                     "No process serves these accounts now. One asks as soon as it does."
                 )
-            if found == (found := await store.admin.provider_notes(NoteTopic.FINDING)):
+            if findings == (findings := await store.admin.provider_notes(NoteTopic.FINDING)):
                 break
 
     print_status("Some operators answer by a callback: what comes later is shown without --ask.")

@@ -222,14 +222,14 @@ def _read_corrections(file: Path | None) -> Corrections:
 
     table = open_table(file, TableForm(), COLUMNS)
     if isinstance(table, Table):
-        found = read_corrections(table)
+        corrections = read_corrections(table)
     else:
-        found = Corrections([*table])
+        corrections = Corrections([*table])
 
-    if found.faults:
-        raise UsageProblem(f"{file}: " + "\n".join(describe_faults(found.faults)))
+    if corrections.faults:
+        raise UsageProblem(f"{file}: " + "\n".join(describe_faults(corrections.faults)))
 
-    return found
+    return corrections
 
 
 def _is_of(brand: str, text: bytes) -> bool:

@@ -62,8 +62,8 @@ def _fetch(directory: Path, last: int) -> Sequence[dict[str, Any]]:
             f"{running_address(directory, 'pages')}/sandbox/requests?after={last}"
         )
         if answer.status == 200:
-            found: list[dict[str, Any]] = json.loads(answer.body)
-            return found
+            records: list[dict[str, Any]] = json.loads(answer.body)
+            return records
 
     raise NegativeAnswer(
         f"No sandbox runs in {directory}. Start one with `mmo sandbox`, or name its --data."

@@ -253,15 +253,15 @@ def _read_told(
         return
 
     for text in lines_of(records):
-        found = read_record(text)
+        payment = read_record(text)
 
         # Without a merchantReference there is nothing that anybody could use again.
-        if found.merchant_reference is not None:
+        if payment.merchant_reference is not None:
             yield ToldPayment(
                 brand_of(text, brand),
-                found.gateway_reference,
-                found.merchant_reference,
-                has_failed=found.status is Status.FAILED,
+                payment.gateway_reference,
+                payment.merchant_reference,
+                has_failed=payment.status is Status.FAILED,
             )
 
 
@@ -276,9 +276,9 @@ async def _close_gap(
 ) -> None:
     """Let the references of these payments count as used. Raises UsageProblem for one of no known
     brand."""
-    known = [brand.brand.id for brand in await store.admin.brands()]
+    brand_ids = [brand.brand.id for brand in await store.admin.brands()]
     # Checked while they are read, as a file may have any length.
-    of_known = (_of_known_brand(payment, known) for payment in told)
+    of_known = (_of_known_brand(payment, brand_ids) for payment in told)
     recorded = await record_lost_uses(store, submit, of_known, user=user)
     print_status(f"References that count as used: {recorded.count}.")
 

@@ -122,8 +122,8 @@ def reverse(
         raise UsageProblem("--reason is empty: say why.")
 
     async def ask(staff: Reversals, by: ResolutionUser) -> Reversal:
-        found = await find_transaction(staff.store, reference, brand)
-        currency = found.order.requested.currency
+        payment = await find_transaction(staff.store, reference, brand)
+        currency = payment.order.requested.currency
         try:
             part = None
             if amount is not None:
@@ -132,15 +132,15 @@ def reverse(
             raise UsageProblem(f"--amount {error}.") from None
 
         # A command that is repeated must not ask twice: it names the number that it wants.
-        known = await staff.store.reversals(found.reference)
+        reversals_so_far = await staff.store.reversals(payment.reference)
         if part is not None and number is None:
-            _require_first(known)
+            _require_first(reversals_so_far)
 
-        own = len(known) + 1
+        own = len(reversals_so_far) + 1
         if number is not None:
             own = number
 
-        return await staff.request(by, Role.ADMIN, found, part, reason, number=own)
+        return await staff.request(by, Role.ADMIN, payment, part, reason, number=own)
 
     return ask
 
@@ -184,9 +184,9 @@ def list_(with_ended: bool, limit: int, target: CommandTarget, as_json: bool) ->
         return await store.list_reversals(only_unfinished=not with_ended, limit=limit)
 
     clock = target.clock()
-    found = target.with_store(find)
+    all_reversals = target.with_store(find)
     # A payment's reversals are read together, those that have ended among them.
-    shown = [reversal for reversal in found if with_ended or not reversal.state.has_ended]
+    shown = [reversal for reversal in all_reversals if with_ended or not reversal.state.has_ended]
     if as_json:
         print_json([_to_json(reversal) for reversal in shown])
     else:
@@ -221,14 +221,14 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
         return await store.reversals((await find_transaction(store, reference, brand)).reference)
 
     clock = target.clock()
-    found = target.with_store(find)
+    shown = target.with_store(find)
     if as_json:
-        print_json([_to_json(reversal) for reversal in found])
+        print_json([_to_json(reversal) for reversal in shown])
     else:
-        for reversal in found:
+        for reversal in shown:
             print_table(("member", "value"), _to_row(reversal).items())
 
-    _print_advice(found, now=clock.own_time())
+    _print_advice(shown, now=clock.own_time())
 
 
 @reversals.command()

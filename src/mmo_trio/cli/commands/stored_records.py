@@ -110,7 +110,6 @@ def export(
     money moved. In CSV, null is an empty cell, and numbers are exactly as in JSON. Text that a
     spreadsheet program could run as a formula has an apostrophe before it, unless --exact is given.
     The audit log says who has exported what."""
-    # What the book of a month does not take: it has everything that moved.
     selected = {
         "--from": begin,
         "--to": end,
@@ -119,15 +118,7 @@ def export(
         "--status": status,
     }
     if for_accounting:
-        given = [name for name, value in selected.items() if value is not None]
-        wrong = next(iter(given), None)
-        if wrong is None and form == "ndjson":
-            wrong = "--format ndjson"
-        if wrong is not None:
-            raise UsageProblem(
-                f"--for-accounting takes no {wrong}: it books all of --month, as CSV."
-            )
-
+        _refuse_selection(selected, form)
         _export_book(brand, month, timezone, output, target, is_exact=exact)
         return
 
@@ -139,23 +130,7 @@ def export(
     if form is None:
         raise UsageProblem("--format is missing: choose csv or ndjson, or --for-accounting.")
 
-    only_type = None
-    if type_ is not None:
-        only_type = Type(type_)
-
-    only_status = None
-    if status is not None:
-        only_status = Status(status)
-
-    query = ListRecords(
-        brand="",
-        begin=to_instant(begin, clock.FIRST_INSTANT),
-        end=to_instant(end, clock.LAST_INSTANT),
-        type=only_type,
-        method=method,
-        status=only_status,
-        page_size=PAGE_SIZE,
-    )
+    query = _query(begin, end, type_, method, status)
     writer = _ndjson_writer
     if form == "csv":
         writer = partial(_csv_writer, is_exact=exact)
@@ -186,6 +161,45 @@ def export(
         to.flush()
 
     print_status(f"{count} transactions.")
+
+
+def _refuse_selection(selected: Mapping[str, object], form: str | None) -> None:
+    """Raise UsageProblem for an option that the book of a month does not take, as it has everything
+    that moved."""
+    refused = [name for name, value in selected.items() if value is not None]
+    if form == "ndjson":
+        refused.append("--format ndjson")
+    if refused:
+        raise UsageProblem(
+            f"--for-accounting takes no {refused[0]}: it books all of --month, as CSV."
+        )
+
+
+def _query(
+    begin: datetime | None,
+    end: datetime | None,
+    type_: str | None,
+    method: str | None,
+    status: str | None,
+) -> ListRecords:
+    """Return the query of these options, for a brand that is named later."""
+    only_type = None
+    if type_ is not None:
+        only_type = Type(type_)
+
+    only_status = None
+    if status is not None:
+        only_status = Status(status)
+
+    return ListRecords(
+        brand="",
+        begin=to_instant(begin, clock.FIRST_INSTANT),
+        end=to_instant(end, clock.LAST_INSTANT),
+        type=only_type,
+        method=method,
+        status=only_status,
+        page_size=PAGE_SIZE,
+    )
 
 
 def _export_book(
@@ -268,8 +282,8 @@ def row_cells(brand: str, transaction_json: bytes) -> list[str]:
     """Return the cells of a transaction object; null is empty, labels and partyData are JSON.
     Numbers keep their text: money is never a binary float (G6)."""
     members = json.loads(transaction_json, parse_float=JsonNumber, parse_int=JsonNumber)
-    found = dict(_flatten("", members))
-    return [brand, *(found.get(column, "") for column in COLUMNS[1:])]
+    cells = dict(_flatten("", members))
+    return [brand, *(cells.get(column, "") for column in COLUMNS[1:])]
 
 
 def _flatten(path: str, members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -312,15 +326,15 @@ def digest(
     period = Period(*day_bounds(day.date(), read_zone(timezone)))
 
     async def load(store: Store) -> dict[str, DailyDigest]:
-        found: dict[str, dict[str, RecordedPayment]] = {
+        payments_of: dict[str, dict[str, RecordedPayment]] = {
             name: {} for name in await brand_ids(store, brand)
         }
         async for name, text in read_records(store, brand, period, None):
             payment = read_record(text, period)
             # Others lie near the day's borders; a payment that was listed twice counts once.
             if payment.is_expected:
-                found.setdefault(name, {})[payment.gateway_reference] = payment
-        return {name: digest_day(payments.values()) for name, payments in found.items()}
+                payments_of.setdefault(name, {})[payment.gateway_reference] = payment
+        return {name: digest_day(payments.values()) for name, payments in payments_of.items()}
 
     rows = [
         {
@@ -344,13 +358,13 @@ async def read_pages(
     each with the gateway's own remark whether it is simulated as its last member. Raises
     NegativeAnswer."""
     for name in await brand_ids(store, brand):
-        rest = evolve(query, brand=name)
+        remaining = evolve(query, brand=name)
         has_next = True
         while has_next:
-            found = await store.list_records(rest)
-            yield name, tuple(starmap(_with_mark, found.marked_objects))
-            has_next = found.has_next
-            rest = evolve(rest, after=found.last)
+            page = await store.list_records(remaining)
+            yield name, tuple(starmap(_with_mark, page.marked_objects))
+            has_next = page.has_next
+            remaining = evolve(remaining, after=page.last)
 
 
 def _with_mark(transaction_json: bytes, is_simulated: bool) -> bytes:
@@ -361,10 +375,10 @@ def _with_mark(transaction_json: bytes, is_simulated: bool) -> bytes:
 async def brand_ids(store: Store, brand: str | None) -> list[str]:
     """Return the id of this brand, or of all brands. Raises NegativeAnswer."""
     if brand is None:
-        found = await store.admin.brands()
+        records = await store.admin.brands()
     else:
-        found = [await find_brand(store, brand)]
-    return [record.brand.id for record in found]
+        records = [await find_brand(store, brand)]
+    return [record.brand.id for record in records]
 
 
 async def read_records(

@@ -49,11 +49,11 @@ def list_entries(
 
     async def find(store: Store) -> tuple[Sequence[SuspenseEntry], Mapping[str, Transaction]]:
         entries = await store.admin.suspense(brand=brand, with_closed=with_closed)
-        named = [entry.gateway_reference for entry in entries if entry.gateway_reference]
+        references = [entry.gateway_reference for entry in entries if entry.gateway_reference]
         payments: dict[str, Transaction] = {}
         # A book of a year may name more payments than one statement takes.
-        for begin in range(0, len(named), PAYMENTS_READ_AT_ONCE):
-            payments |= await store.transactions(named[begin : begin + PAYMENTS_READ_AT_ONCE])
+        for begin in range(0, len(references), PAYMENTS_READ_AT_ONCE):
+            payments |= await store.transactions(references[begin : begin + PAYMENTS_READ_AT_ONCE])
         return entries, payments
 
     entries, payments = target.with_store(find)
@@ -138,10 +138,10 @@ def show_entry(id: int, target: CommandTarget, as_json: bool) -> None:
 
     async def find(store: Store) -> dict[str, object]:
         entry = await _find_entry(store, id)
-        named = []
+        references = []
         if entry.gateway_reference:
-            named = [entry.gateway_reference]
-        return _entry_with_payment(entry, await store.transactions(named))
+            references = [entry.gateway_reference]
+        return _entry_with_payment(entry, await store.transactions(references))
 
     members = target.with_store(find)
     if as_json:

@@ -304,10 +304,10 @@ async def _play(scenario: PlayedScenario, play: _Play, directory: Path) -> None:
         nursery.cancel_scope.cancel()
 
     # 3. It must have ended as the scenario says.
-    found = (play.found.get("status"), play.found.get("errorCode"))
-    if found != (scenario.status, scenario.error_code):
+    ended_as = (play.found.get("status"), play.found.get("errorCode"))
+    if ended_as != (scenario.status, scenario.error_code):
         raise NegativeAnswer(
-            f"The payment ended as {found}, not as {scenario.status} ({scenario.error_code})."
+            f"The payment ended as {ended_as}, not as {scenario.status} ({scenario.error_code})."
         )
 
 

@@ -74,9 +74,9 @@ class LazyGroup(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command, or an option of the group."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        found = [CompletionItem(name, help=self.members[name].help) for name in names]
+        items = [CompletionItem(name, help=self.members[name].help) for name in names]
         # Options come after: whoever types a letter means a command.
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 def summarise(command: click.Command) -> None:

@@ -211,14 +211,14 @@ def _column_widths(
         )
 
     # 2. What is left goes to the columns from the first on, which has what people look for.
-    left = room - sum(least) - COLUMN_GAP * (len(columns) - 1)
-    if left < 0:
+    room_left = room - sum(least) - COLUMN_GAP * (len(columns) - 1)
+    if room_left < 0:
         return None
 
     for place, full in enumerate(natural):
-        gained = min(full - least[place], left)
+        gained = min(full - least[place], room_left)
         least[place] += gained
-        left -= gained
+        room_left -= gained
 
     return least
 
@@ -293,12 +293,12 @@ def print_rows(
 
 def _to_second(value: object) -> object:
     """Return a time without its microseconds, which JSON has; anything else as it is."""
-    found = None
+    match = None
     if isinstance(value, str):
-        found = EXACT_INSTANT.fullmatch(value)
-    if found is None:
+        match = EXACT_INSTANT.fullmatch(value)
+    if match is None:
         return value
-    return f"{found[1]}Z"
+    return f"{match[1]}Z"
 
 
 def terminal(*, err: bool = False) -> Console:

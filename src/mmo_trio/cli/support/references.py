@@ -16,13 +16,13 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
 
     Raises NegativeAnswer when there is none, UsageProblem when several brands have one.
     """
-    found = await store.admin.find_transactions(reference=reference, brand=brand)
+    transactions = await store.admin.find_transactions(reference=reference, brand=brand)
     # A gatewayReference is the same in any letter case (L1); a merchant's is not, so it comes
     # first.
-    if not found and reference != reference.upper():
-        found = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
+    if not transactions and reference != reference.upper():
+        transactions = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
 
-    if not found:
+    if not transactions:
         of_brand = ""
         if brand:
             of_brand = f" of brand {brand}"
@@ -30,11 +30,11 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
 
     # Two merchants may have chosen the same reference: one's payment must not be taken for the
     # other's.
-    brands = sorted({payment.order.brand for payment in found})
+    brands = sorted({payment.order.brand for payment in transactions})
     if len(brands) > 1:
         raise UsageProblem(
             f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one "
             f"with --brand."
         )
 
-    return found[0]
+    return transactions[0]

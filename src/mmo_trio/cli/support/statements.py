@@ -100,12 +100,12 @@ class Statement:
             print_status(f"{name_lines(reader.totals)} with a total: left out.".capitalize())
 
     def _problem(self, faults: Sequence[Fault]) -> UsageProblem:
-        told = describe_faults(faults)
-        more = len(told) - FAULTS_MAX
+        sentences = describe_faults(faults)
+        more = len(sentences) - FAULTS_MAX
         remark = []
         if more > 0:
             remark.append(f"And {more} more kinds of faults.")
-        return UsageProblem(f"{self.file}: " + "\n".join([*told[:FAULTS_MAX], *remark]))
+        return UsageProblem(f"{self.file}: " + "\n".join([*sentences[:FAULTS_MAX], *remark]))
 
 
 def statement_options(purpose: str, *, is_required: bool = False) -> Callable[[Command], Command]:
@@ -193,7 +193,7 @@ def _read_status_words(words: Sequence[str]) -> dict[str, Status]:
     meanings = dict[str, Status]()
     for item in words:
         word, _, status = item.rpartition("=")
-        if not fold_word(word) or status not in [known.value for known in Status]:
+        if not fold_word(word) or status not in [status_.value for status_ in Status]:
             raise UsageProblem(
                 f"--status-word {item}: write WORD=STATUS, with success, failed or pending."
             )

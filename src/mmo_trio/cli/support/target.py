@@ -107,8 +107,8 @@ class CommandTarget:
                 # A sandbox has no mark: its store may be removed and made again at any time.
                 if not compares or self.data_directory is not None:
                     return await use(store)
-                async with counted_commits(store, self.settings) as found:
-                    if (warning := _store_warning(found)) is not None:
+                async with counted_commits(store, self.settings) as recognition:
+                    if (warning := _store_warning(recognition)) is not None:
                         print_status(f"Warning: {warning}")
                     return await use(store)
 
@@ -260,17 +260,17 @@ def report_in_force(target: CommandTarget) -> None:
     """Wait until every process that serves uses what the store holds now, and say on how many that
     is. Raises NotYetInForce, with the names of those that have not said so in time."""
     # Only the processes are asked about: who has changed the store was told of its state already.
-    found = target.with_store(
+    state = target.with_store(
         lambda store: wait_until_in_force(store, timeout_s=IN_FORCE_WAIT_S), compares=False
     )
-    if found.waiting:
+    if state.waiting:
         raise NotYetInForce(
-            f"It is stored, but not known to be in force on: {', '.join(found.waiting)} (waited "
+            f"It is stored, but not known to be in force on: {', '.join(state.waiting)} (waited "
             f"{IN_FORCE_WAIT_S:g} s). A process that can't reach the database takes it over within "
             "limits.api_key_cache (a minute); restart one that hangs. Run the command again to see."
         )
 
-    count = len(found.processes)
+    count = len(state.processes)
     if not count:
         print_status("No process serves now: it is in force from the next start on.")
         return
