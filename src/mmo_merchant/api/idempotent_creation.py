@@ -147,34 +147,34 @@ def _advised_pause_s(failure: MerchantApiError) -> float:
     return min(float(problem.retry_after_s or 0), PAUSE_MAX_S)
 
 
-def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPayment:
+def _found_payment(transaction: TransactionObject, payment: NewPayment) -> StartedPayment:
     """Return the payment that a look-up has found. Raises ReferenceMismatch when another one was
     asked for."""
     operation = operation_of(payment)
 
     # The gateway stores these as they were sent, so any difference means another payment.
     compared = (
-        ("type", found.type, operation.type),
-        ("flow", found.flow, operation.flow),
-        ("method", found.method, payment.method),
-        ("country", found.country, payment.country),
-        ("amount", found.requested_amount, payment.amount),
+        ("type", transaction.type, operation.type),
+        ("flow", transaction.flow, operation.flow),
+        ("method", transaction.method, payment.method),
+        ("country", transaction.country, payment.country),
+        ("amount", transaction.requested_amount, payment.amount),
     )
     differences = tuple(name for name, theirs, ours in compared if theirs != ours)
 
     # The same number may have been sent with its "+" the first time, and without it now (M3).
     if isinstance(payment, PayOut):
         msisdn = payment.payee.msisdn.lstrip("+")
-        if found.party.msisdn.lstrip("+") != msisdn:
+        if transaction.party.msisdn.lstrip("+") != msisdn:
             differences += ("payee",)
 
     if differences:
-        raise ReferenceMismatch(found.gateway_reference, found.status, differences)
+        raise ReferenceMismatch(transaction.gateway_reference, transaction.status, differences)
 
     return StartedPayment(
-        gateway_reference=found.gateway_reference,
+        gateway_reference=transaction.gateway_reference,
         merchant_reference=payment.merchant_reference,
-        reconciliation_reference=found.reconciliation_reference or payment.merchant_reference,
-        created_at=found.created_at,
-        found=found,
+        reconciliation_reference=transaction.reconciliation_reference or payment.merchant_reference,
+        created_at=transaction.created_at,
+        found=transaction,
     )

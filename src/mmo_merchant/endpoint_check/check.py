@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import anyio
-from attrs import evolve
+from attrs import evolve, frozen
 
 from mmo_merchant.endpoint_check.player import EndpointUnavailable, PlayedEndpoint, get, play
 from mmo_merchant.endpoint_check.situations.played_payments import PlayedPayments
@@ -51,6 +51,20 @@ class ProbeError(Exception):
     """The merchant's own program could not be asked; the message is a sentence."""
 
 
+@frozen
+class _Played:
+    """Holds a situation with what was sent in it, and what followed."""
+
+    situation: Situation
+    script: Script
+    observed: Sequence[Sequence[Observation]]
+    """What followed each request, round by round."""
+
+    @property
+    def begins_without_answer(self) -> bool:
+        return isinstance(self.observed[0][0], NoEndpointAnswer)
+
+
 async def check_endpoint(
     endpoint: PlayedEndpoint,
     situations: Sequence[tuple[Situation, PlayedPayments]],
@@ -62,16 +76,16 @@ async def check_endpoint(
 
     When the first request finds no connection at all, the rest is not played. What was handled is
     asked at the end, so that effects which come late count, too."""
-    played: list[tuple[Situation, Script, list[list[Observation]]]] = []
+    plays: list[_Played] = []
     for situation, payments in situations:
         if situation.needs_tls and endpoint.target.scheme == "http":
             continue
 
         script = situation.write(payments)
-        played.append((situation, script, await play(endpoint, script)))
-        # Nobody answers at all: each further situation would only show that again, after its time
-        # limit.
-        if len(played) == 1 and isinstance(played[0][2][0][0], NoEndpointAnswer):
+        plays.append(_Played(situation, script, await play(endpoint, script)))
+
+        # Nobody answers at all: every other situation would only show that again.
+        if len(plays) == 1 and plays[0].begins_without_answer:
             break
 
     # A second effect of a repeat may come after the answers; it has to show, too.
@@ -81,12 +95,14 @@ async def check_endpoint(
     # One deadline for all payments: a program that handles nothing costs it once.
     deadline = anyio.current_time() + settle_s
     verdicts = {}
-    for situation, script, observed in played:
+    for played in plays:
         handled = None
         if probe is not None:
-            handled = await _handled(probe, script.handled, deadline)
+            handled = await _handled(probe, played.script.handled, deadline)
 
-        verdicts[situation.name] = judge(situation, script, observed, handled)
+        verdicts[played.situation.name] = judge(
+            played.situation, played.script, played.observed, handled
+        )
 
     return [verdicts.get(situation.name) or _not_played(situation) for situation, _ in situations]
 
@@ -149,7 +165,6 @@ def find_probe(text: str, endpoint: PlayedEndpoint) -> Probe:
     """Return the probe that reads an http or https URL, or runs a command and reads its standard
     output. Either has REFERENCE_PLACE where the gatewayReference belongs. Raises ValueError, with a
     sentence, when it cannot be used."""
-
     if REFERENCE_PLACE not in text:
         raise ValueError(f"write {REFERENCE_PLACE} where the gatewayReference belongs.")
     # Split once, here: what replaces the reference later is never read as a second word.

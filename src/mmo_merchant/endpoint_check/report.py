@@ -40,7 +40,6 @@ def verdict_members(verdict: Verdict) -> dict[str, object]:
 def write_junit(file: Path, verdicts: Sequence[Verdict], *, suite: str) -> None:
     """Write one test case for each verdict; what is only advised counts as passed. Raises
     OSError."""
-
     # CI systems read the counts from the attributes of the suite.
     count = {kind: sum(verdict.kind is kind for verdict in verdicts) for kind in VerdictKind}
     root = ElementTree.Element(

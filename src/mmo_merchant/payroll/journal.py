@@ -100,35 +100,35 @@ class LineState:
         return Status.FAILED
 
 
-def phase_of(found: TransactionObject) -> Phase:
+def phase_of(transaction: TransactionObject) -> Phase:
     """Return how far a payment is that the gateway has."""
-    if not found.has_ended:
+    if not transaction.has_ended:
         return Phase.ACCEPTED
-    if found.is_failure_unproved:
+    if transaction.is_failure_unproved:
         return Phase.UNPROVED
-    return Phase(found.status.value)
+    return Phase(transaction.status.value)
 
 
-def known_state(found: TransactionObject) -> LineState:
+def known_state(transaction: TransactionObject) -> LineState:
     """Return the state of a line whose payment the gateway has."""
     # Empty texts stand for what is not known: they are left out of the journal.
     final_amount = ""
-    if found.final_amount is not None:
-        final_amount = found.final_amount.text
+    if transaction.final_amount is not None:
+        final_amount = transaction.final_amount.text
 
     completed_at = ""
-    if found.completed_at is not None:
-        completed_at = found.completed_at.isoformat()
+    if transaction.completed_at is not None:
+        completed_at = transaction.completed_at.isoformat()
 
     return LineState(
-        phase=phase_of(found),
-        gateway_reference=found.gateway_reference,
-        provider_reference=found.provider_reference or "",
+        phase=phase_of(transaction),
+        gateway_reference=transaction.gateway_reference,
+        provider_reference=transaction.provider_reference or "",
         final_amount=final_amount,
-        created_at=found.created_at.isoformat(),
+        created_at=transaction.created_at.isoformat(),
         completed_at=completed_at,
-        error_code=found.error_code or "",
-        message=found.error_message or "",
+        error_code=transaction.error_code or "",
+        message=transaction.error_message or "",
     )
 
 

@@ -104,37 +104,37 @@ def believed_name(line: PayLine) -> str:
 DIFFERS: Final = "DIFFERENT:"
 
 
-def describe(told: PayeeObject, believed: str) -> str:
+def describe(payee: PayeeObject, believed: str) -> str:
     """Return what the operator tells beside what the file has."""
     in_file = "no name in the file"
     if believed:
         in_file = f"{believed} in the file"
 
     barred = ""
-    if told.is_barred:
+    if payee.is_barred:
         barred = " The account is barred: the pay-out would fail."
 
-    match told.outcome:
+    match payee.outcome:
         case "named":
-            name = plain_name(told.name or "")
+            name = plain_name(payee.name or "")
             sentence = f"{in_file}, {name} at the operator.{barred}"
             # Without a name in the file there is nothing that could differ.
             agrees = not barred and (not believed or names_agree(believed, name))
             if agrees:
                 return sentence
             return f"{DIFFERS} {sentence}"
-        case "compared" if told.matches is None:
+        case "compared" if payee.matches is None:
             return f"{in_file}; the operator can't compare it."
         case "compared":
-            is_same = "is" if told.matches else "is not"
+            is_same = "is" if payee.matches else "is not"
             sentence = f"{in_file}, which {is_same} the account's by the operator's word."
-            if told.matches:
+            if payee.matches:
                 return sentence
             return f"{DIFFERS} {sentence}"
         case "predicted":
-            operator = plain_name(told.operator or "")
+            operator = plain_name(payee.operator or "")
             sentence = f"{in_file}; the number is probably of {operator}."
-            if told.is_served:
+            if payee.is_served:
                 return sentence
             return f"{DIFFERS} {sentence}"
         case "unknown":

@@ -252,7 +252,6 @@ class Reconciliation:
         """Return what only the end shows: lines without a record, and payments that the statement
         should have and does not, each in their order; a line and a payment that are one but for
         the receipt are paired."""
-
         missing = self._missing_payments()
         by_what_moved = defaultdict[tuple[object, ...], deque[Held]](deque)
 

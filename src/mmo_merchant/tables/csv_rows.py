@@ -21,7 +21,6 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x85\u2028\u2029]"
 def read_csv(text: Iterable[str], delimiter: str) -> Iterator[tuple[int, Sequence[str]] | Fault]:
     """Yield each row with the number of its first line, from 1. Nothing can be read behind a row
     that is no CSV, so a fault of one is the last."""
-
     # The lines of the row that is being read.
     written = list[str]()
 

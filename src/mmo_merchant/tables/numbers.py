@@ -134,14 +134,14 @@ def _match(text: str, notation: Notation) -> re.Match[str] | None:
     return _EXPRESSIONS[notation].fullmatch(text)
 
 
-def _value(found: re.Match[str]) -> Decimal:
-    whole = _NOT_DIGITS.sub("", found["whole"])
+def _value(match: re.Match[str]) -> Decimal:
+    whole = _NOT_DIGITS.sub("", match["whole"])
     # Decimals that are not written are not added: some currencies have none.
     decimals = ""
-    if found["decimals"]:
-        decimals = f".{found['decimals']}"
+    if match["decimals"]:
+        decimals = f".{match['decimals']}"
 
-    return Decimal(f"{found['sign']}{whole}{decimals}")
+    return Decimal(f"{match['sign']}{whole}{decimals}")
 
 
 def _check_typed(value: Decimal, currency: str, decimals: int) -> Decimal:

@@ -125,7 +125,6 @@ def _cell(formula: Any, shown: Any) -> Cell:
 def _number(value: float, number_format: str) -> Cell:
     """Return a number without the noise behind the digits that a sheet keeps; what it shows instead
     of the digits is no number."""
-
     if _CHANGED.search(number_format):
         return Unreadable(f"is a number that the sheet shows otherwise ({number_format})")
     number = _DIGITS.create_decimal(repr(value))

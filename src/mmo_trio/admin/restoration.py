@@ -134,10 +134,10 @@ async def record_lost_uses(
     return RecordedUses(count, unknown_ends)
 
 
-async def _find_stored(store: Store, told: Sequence[ToldPayment]) -> Mapping[str, Transaction]:
+async def _find_stored(store: Store, payments: Sequence[ToldPayment]) -> Mapping[str, Transaction]:
     """Return the payments that the store has, by the name that is told."""
-    stored = dict(await store.transactions([payment.name for payment in told]))
-    for payment in told:
+    stored = dict(await store.transactions([payment.name for payment in payments]))
+    for payment in payments:
         # An operator's statement has the end of a gatewayReference as account number.
         if payment.name in stored or len(payment.name) != _END_CHARACTERS:
             continue
@@ -148,9 +148,9 @@ async def _find_stored(store: Store, told: Sequence[ToldPayment]) -> Mapping[str
 
 
 def _lost_uses(
-    told: Sequence[ToldPayment], stored: Mapping[str, Transaction], user: str
+    payments: Sequence[ToldPayment], stored: Mapping[str, Transaction], user: str
 ) -> Iterator[RecordLostUse]:
-    for payment in told:
+    for payment in payments:
         # 1. The store lacks it: under its reference nobody may pay again.
         known = stored.get(payment.name)
         if known is None or known.order.brand != payment.brand:

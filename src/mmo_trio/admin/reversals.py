@@ -221,22 +221,22 @@ _MAY_BE_APPROVED = frozenset((ReversalState.REQUESTED,))
 _MAY_BE_REFUSED = _MAY_BE_APPROVED | {ReversalState.APPROVED}
 
 
-def _who_decided(known: Reversal) -> str:
+def _who_decided(reversal: Reversal) -> str:
     """Return a sentence about who has decided on a reversal, and when."""
-    by = known.approved_by
-    at = known.approved_at
+    by = reversal.approved_by
+    at = reversal.approved_at
     verb = "approved"
-    if known.ended_by is not None:
-        by = known.ended_by
-        at = known.ended_at
+    if reversal.ended_by is not None:
+        by = reversal.ended_by
+        at = reversal.ended_at
 
         # What was never sent can only have been refused.
         verb = "ended"
-        if known.sent_at is None:
+        if reversal.sent_at is None:
             verb = "refused"
 
     if by is None or at is None:
-        return f"It is {known.state} already."
+        return f"It is {reversal.state} already."
 
     return f"{by} {verb} it already, at {format_with_microseconds(at)[:19]}Z."
 

@@ -99,7 +99,6 @@ class ToldWrong:
     @property
     def _own_reversals(self) -> Sequence[Reversal]:
         """Return those of the reported money: one by another receipt has moved other money back."""
-
         receipts = (None, self.receipt)
         if self.receipt is None:
             return self.reversals

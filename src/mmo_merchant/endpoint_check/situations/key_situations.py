@@ -34,6 +34,7 @@ def _with_key(variant: KeyVariant) -> Callable[[PlayedPayments], Script]:
 
 
 def _with_two_keys(payments: PlayedPayments) -> Script:
+    # Either may have been read, so what is handled is not judged.
     return Script(((PlayedRequest(payments.success(), Expectation.REJECT, KeyVariant.TWICE),),))
 
 
@@ -42,6 +43,7 @@ def _rejected(name: str, title: str, variant: KeyVariant, duty: str = _REJECT) -
 
 
 def _qr_code_with_wrong_key(payments: PlayedPayments) -> Script:
+    # A code is booked nowhere: only the answer shows what became of it.
     return Script(((PlayedRequest(payments.qr_code(), Expectation.REJECT, KeyVariant.WRONG),),))
 
 
@@ -58,6 +60,7 @@ KEY_SITUATIONS = (
     _rejected("key-wrong", "A callback comes with the key of somebody else.", KeyVariant.WRONG),
     _rejected("key-empty", "A callback comes with an empty X-API-KEY.", KeyVariant.EMPTY),
     _rejected(
+        # Some programs compare only as many characters as came, others only as many as they have.
         "key-beginning",
         "A callback comes with the beginning of your key, one character short.",
         KeyVariant.BEGINNING,

@@ -185,16 +185,16 @@ def _handling_faults(script: Script, handled: Handled) -> Iterator[str]:
             yield from _booking_faults(reference, expected, reported)
 
 
-def _booking_faults(reference: str, expected: Handling, found: Handling) -> Iterator[str]:
+def _booking_faults(reference: str, expected: Handling, reported: Handling) -> Iterator[str]:
     # What the merchant's program does not tell is not judged.
-    if None not in (expected.status, found.status) and expected.status != found.status:
-        yield f"You have booked {reference} as {found.status}, but it is {expected.status}."
+    if None not in (expected.status, reported.status) and expected.status != reported.status:
+        yield f"You have booked {reference} as {reported.status}, but it is {expected.status}."
     if (
         expected.amount is not None
-        and found.amount is not None
-        and not _is_same(expected.amount, found.amount)
+        and reported.amount is not None
+        and not _is_same(expected.amount, reported.amount)
     ):
-        yield f"You have booked {found.amount} for {reference}, but it is {expected.amount}."
+        yield f"You have booked {reported.amount} for {reference}, but it is {expected.amount}."
 
 
 def _times(count: int) -> str:
@@ -203,10 +203,10 @@ def _times(count: int) -> str:
     return f"{count} times"
 
 
-def _is_same(expected: str, found: str) -> bool:
+def _is_same(expected: str, reported: str) -> bool:
     # As numbers: a program may write 150 for 150.00.
     try:
-        return Decimal(expected) == Decimal(found)
+        return Decimal(expected) == Decimal(reported)
     except InvalidOperation:
         return False
 

@@ -69,10 +69,10 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
     print_json(rows)
 
 
-def _print_events(found: Sequence[AuditRow]) -> None:
+def _print_events(audit_rows: Sequence[AuditRow]) -> None:
     rows = []
     entries = []
-    for row in found:
+    for row in audit_rows:
         event = row.event
         details = show_event(row, PersonalDataMask(can_see_personal_data=True)).details
         words = " · ".join(f"{name} {value}" for name, value in details)

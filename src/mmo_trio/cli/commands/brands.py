@@ -76,18 +76,18 @@ def apply_(
     Every change is shown with the value before. Brands and methods are removed only with --prune,
     and a brand only when none of its payments is pending. When the command ends, the changes are in
     force on every process that serves."""
+    # 1. What the file describes. Without a brand in it, it would be a plan to remove everything.
     rules = EgressRules(allow_private=target.settings.egress.allow_private)
     titles = target.provider_titles()
     described = read_brands_file(
         file, providers=titles, rules=rules, elsewhere=target.elsewhere_providers()
     )
-    # An empty file would be a plan to remove everything.
     if not described:
         raise UsageProblem(f"{file} has no brand. Begin each with [[brand]].")
 
     report_readable_secrets(None, file, target.settings)
 
-    # Planned first, and carried out only over what the plan has seen: see BrandsOvertaken.
+    # 2. What would change. It is carried out only over what the plan has seen (BrandsOvertaken).
     async def make_plan(store: Store) -> BrandsPlan:
         keyring = await target.open_keyring(store)
         is_sandbox = target.data_directory is not None
@@ -113,6 +113,7 @@ def apply_(
             print_json(changes | unchanged)
         return
 
+    # 3. Change it, and wait until every process uses it.
     now = target.clock().wall_time()
 
     async def carry_out(store: Store) -> Mapping[str, str]:
@@ -369,7 +370,6 @@ def _confirm_hosts(hosts: Mapping[str, bool], *, is_asked: bool) -> None:
 @target_options
 def enable(brand: str, target: CommandTarget) -> None:
     """Accept the brand's requests again, and end its hold."""
-
     target.with_store(lambda store: _switch(target, store, brand, enabled=True))
     print_status(f"{brand} is enabled.")
     report_in_force(target)

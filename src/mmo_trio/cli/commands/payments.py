@@ -183,7 +183,7 @@ def list_transactions(
     _print_transactions(transactions)
 
 
-def _print_transactions(found: Sequence[Transaction]) -> None:
+def _print_transactions(transactions: Sequence[Transaction]) -> None:
     columns = (
         "created",
         "gatewayReference",
@@ -197,7 +197,7 @@ def _print_transactions(found: Sequence[Transaction]) -> None:
     # The same twice: as a row of a table, and as an entry for a narrow terminal.
     rows = []
     entries = []
-    for payment in found:
+    for payment in transactions:
         order = payment.order
         why = payment.progress.error_code
         simulated = "simulated" if order.is_simulated else None
@@ -385,18 +385,18 @@ def resolve(
     machine = machine_user()
     only_asks = console.four_eyes and not console.commands_approve
 
-    async def propose(store: Store, found: Transaction) -> Transaction:
+    async def propose(store: Store, payment: Transaction) -> Transaction:
         audit_log = await target.open_audit_log(store)
         submit = partial(submit_once, store, clock=target.clock())
         await Resolutions(store, submit, audit_log, four_eyes=True).propose(
             machine.as_staff(user),
-            found.reference,
+            payment.reference,
             error_code,
             reason=reason,
             evidence=evidence,
             provider_reference=provider_reference,
         )
-        return found
+        return payment
 
     async def resolve_it(store: Store) -> Transaction:
         transaction = await find_transaction(store, reference, brand)

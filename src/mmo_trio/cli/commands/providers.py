@@ -208,14 +208,14 @@ def address(name: str, target: CommandTarget) -> None:
     Some operators, such as Airtel Money, want it set in their portal. Everybody who knows the
     address can send notifications: share it with the operator only."""
     section = _operator_account(target, name)
+    generation = _webhook_generation(section)
+    token, *_ = target.keyring().webhook_tokens(name, generation)
 
     # Some operators refuse certain names in addresses: the account has another one there.
     hook_name = section.options.get("hooks_name", name)
-    generation = _webhook_generation(section)
-    token, *_ = target.keyring().webhook_tokens(name, generation)
     click.echo(f"{_webhook_base_url(target)}/hooks/{hook_name}/{token}")
-    # The address before it is accepted until the next one, so that a portal can be changed in
-    # between.
+
+    # The address before it is accepted until the next one: a portal is changed in between.
     if generation > HOOKS_GENERATION.minimum:
         print_status(
             f"This is generation {generation}. The address of generation {generation - 1} is"
@@ -261,6 +261,7 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
         for note in target.with_store(look)
         if note.provider in accounts
     ]
+
     # The worst first, so that it is seen without scrolling.
     dated_findings.sort(key=lambda dated: _severity(dated[1]))
     rows = [
@@ -274,11 +275,11 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
         }
         for at, finding in dated_findings
     ]
-    columns = ("name", "part", "state", "at", "code", "meaning")
-    print_rows(columns, rows, as_json=as_json)
+    print_rows(("name", "part", "state", "at", "code", "meaning"), rows, as_json=as_json)
+
+    # After the table: exit code 1 tells a script that somebody has to look.
     findings = [finding for _, finding in dated_findings]
     summary = _summary(accounts, findings)
-    # After the table: exit code 1 tells a script that somebody has to look.
     if any(map(_does_not_work, findings)):
         raise NegativeAnswer(summary)
 

@@ -145,18 +145,18 @@ def reverse(
     return ask
 
 
-def _require_first(known: Sequence[Reversal]) -> None:
+def _require_first(reversals_so_far: Sequence[Reversal]) -> None:
     """Refuse a part beside others without a number: the command may be the repetition of one whose
     outcome nobody knows, and what is left would pay for it again. Raises NegativeAnswer."""
     others = [
         f"{reversal.id} of {reversal.amount}, {reversal.state.words}"
-        for reversal in known
+        for reversal in reversals_so_far
         if reversal.is_counted
     ]
     if others:
         raise NegativeAnswer(
             f"Money of this payment was asked back already: {'; '.join(others)}. For a further "
-            f"part, add --number {len(known) + 1}."
+            f"part, add --number {len(reversals_so_far) + 1}."
         )
 
 

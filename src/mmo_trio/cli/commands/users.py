@@ -43,7 +43,6 @@ def users() -> None:
 @target_options
 def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> None:
     """Add a user; the command asks for the password."""
-
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or name != name.strip():
         raise UsageProblem(f"A name has 1 to {NAME_CHARACTERS_MAX} printable characters.")
 

@@ -148,12 +148,12 @@ class CommandTarget:
         return provider_titles(self.settings, is_sandbox=self.data_directory is not None)
 
 
-def _store_warning(found: Recognition | None) -> str | None:
+def _store_warning(recognition: Recognition | None) -> str | None:
     """Return what to know of a store that the gateway would not serve; None for one that it would.
 
-    `found`: what the store is by its mark; None where that can't be read."""
+    `recognition`: what the store is by its mark; None where that can't be read."""
     remedy = f"run `mmo db restored{chosen_gateway()}`"
-    match found:
+    match recognition:
         case Recognition.CURRENT | Recognition.BEHIND:
             return None
         case Recognition.RESTORED:
@@ -174,7 +174,7 @@ def _store_warning(found: Recognition | None) -> str | None:
                 f"{remedy}."
             )
         case _:
-            assert_never(found)
+            assert_never(recognition)
 
 
 def find_target(
