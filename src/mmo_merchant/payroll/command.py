@@ -450,8 +450,8 @@ def _ask_gateway(
 
 def _refusal(error: ApiRejection) -> str:
     return (
-        f"The gateway refuses to answer: {error}. Check --gateway and the API key."
-        " Nothing was sent."
+        f"The gateway refuses to answer: {error}. Check --gateway and the API key. Nothing was "
+        "sent."
     )
 
 
