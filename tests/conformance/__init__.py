@@ -100,6 +100,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     work.check_work_lists,
     work.check_payment_counts,
     work.check_payment_sums,
+    work.check_counts_of_a_selection,
     work.check_changed_counts,
     work.check_simulated_counts,
     retention.check_callback_bodies_are_removed,

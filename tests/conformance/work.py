@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import partial
+from itertools import product
 
 from attrs import evolve
 
@@ -38,6 +39,7 @@ from mmo_sansio.values.clock import (
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import BrandLimits, Limits, Operation, Stage, Status, Type
 from mmo_sansio.values.money import AMOUNT_MAX, Money, to_money
+from mmo_trio.console.counted_past import CountedPast
 from mmo_trio.storage.interface.admin_types import (
     COUNTED_MINOR_MAX,
     QUARTER_HOUR,
@@ -497,6 +499,42 @@ async def check_payment_sums(open_store: OpenStore) -> None:
             ProviderCount(provider, later(hour, Span(2 * QUARTER_HOUR)), 0, 1),
         ]
         assert not await store.admin.provider_quarters(hour, later(hour, HOUR), is_simulated=True)
+
+
+async def check_counts_of_a_selection(open_store: OpenStore) -> None:
+    """What is kept of all brands together adds up to what the store counts for one method or
+    provider."""
+    hour = earlier(NOON, Span(NOON % HOUR))
+    method = creation(0).brand.methods[0]
+    simulated = frozenset({method.provider})
+    async with open_store() as store:
+        await submit_batch(
+            store,
+            (creation(0), hour),
+            (creation(1, brand_id="globex"), later(hour, Span(1))),
+            (evolve(creation(2), simulated_providers=simulated), later(hour, Span(2))),
+        )
+        for number in range(2):
+            await submit_batch(store, (BeginSubmission(reference(number)), later(hour, SECOND)))
+        await submit_batch(store, (succeeded(0), later(hour, Span(4 * SECOND))))
+        await submit_batch(store, (failed(1), later(hour, HOUR)))
+
+        counted = CountedPast(store.admin, lambda: later(hour, DAY))
+        both = CountQuery(HOUR, hour, later(hour, Span(2 * HOUR)))
+        selections = (
+            (CountDimension.METHOD, method.key),
+            (CountDimension.PROVIDER, method.provider),
+            (CountDimension.PROVIDER, "another"),
+        )
+        for only, by, which in product(
+            selections, (None, CountDimension.METHOD, CountDimension.PROVIDER), (None, False, True)
+        ):
+            query = evolve(both, only=only, is_simulated=which)
+            counts = await counted.count_payments(query, by=by)
+            sums = await counted.sum_payments(query, by=by)
+            assert set(counts) == set(await store.admin.count_payments(query, by=by))
+            assert set(sums) == set(await store.admin.sum_payments(query, by=by))
+        assert len(sums) == 0, "the last selection has no payments"
 
 
 async def check_changed_counts(open_store: OpenStore) -> None:

@@ -1,17 +1,25 @@
 """Keeps in memory what was counted in hours and days that are over, as their counts do not change
-any more: a page then reads the last ones only, however many payments there were."""
+any more: a page then reads the last ones only, however many payments there were.
+
+What concerns one method or provider is added up here from cells, which count all brands together:
+they are few, and the same for each selection, while the store's rows are as many as there are
+brands."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar, assert_never
 
 from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.values.clock import HOUR, Instant, later
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Status, Type
 from mmo_trio.storage.interface.admin_types import (
     CountDimension,
     CountQuery,
+    PaymentCell,
     PaymentCount,
     PaymentSum,
     ProviderCount,
@@ -54,6 +62,8 @@ class CountedPast:
         """Return counts as the store does; a key may come several times."""
 
         async def read(part: CountQuery) -> Sequence[PaymentCount]:
+            if self._is_of_cells(part, by):
+                return _add_counts(await self._cells(part), by)
             return await self.admin.count_payments(part, by=by)
 
         return await self._read("counts", query, by, read)
@@ -64,6 +74,8 @@ class CountedPast:
         """Return sums as the store does; a key may come several times."""
 
         async def read(part: CountQuery) -> Sequence[PaymentSum]:
+            if self._is_of_cells(part, by):
+                return _add_sums(await self._cells(part), by)
             return await self.admin.sum_payments(part, by=by)
 
         return await self._read("sums", query, by, read)
@@ -75,6 +87,31 @@ class CountedPast:
             return await self.admin.provider_quarters(part.begin, part.end)
 
         return await self._read("quarters", CountQuery(HOUR, begin, end), None, read)
+
+    async def read_cells(self, query: CountQuery) -> Sequence[PaymentCell]:
+        """Return the cells of these spans, of all payments."""
+        every = evolve(query, only=None, is_simulated=None)
+        return await self._read("cells", every, None, self.admin.payment_cells)
+
+    def _is_of_cells(self, part: CountQuery, by: CountDimension | None) -> bool:
+        """Tell whether a part is added up from cells. Those of a span that is not over are not
+        kept: the store adds them up itself."""
+        return (
+            part.only is not None
+            and by is not CountDimension.BRAND
+            and _is_settled(part.end, self._read_at)
+        )
+
+    async def _cells(self, part: CountQuery) -> Sequence[PaymentCell]:
+        """Return the cells that a part selects."""
+        assert part.only is not None
+        dimension, value = part.only
+        return [
+            cell
+            for cell in await self.read_cells(part)
+            if _value_of(cell, dimension) == value
+            and part.is_simulated in (None, cell.is_simulated)
+        ]
 
     async def _read(
         self,
@@ -136,3 +173,40 @@ def _parts(query: CountQuery, by: CountDimension | None, now: Instant) -> Sequen
 
 def _is_settled(end: Instant, now: Instant) -> bool:
     return later(end, SETTLED_AFTER) <= now
+
+
+def _value_of(cell: PaymentCell, dimension: CountDimension | None) -> str:
+    """Return by what a cell is counted."""
+    match dimension:
+        case None:
+            return str(cell.began_at)
+        case CountDimension.METHOD:
+            return cell.method
+        case CountDimension.PROVIDER:
+            return cell.provider
+        case CountDimension.BRAND:
+            raise AssertionError("cells count all brands together")
+        case _:
+            assert_never(dimension)
+
+
+def _add_counts(cells: Iterable[PaymentCell], by: CountDimension | None) -> Sequence[PaymentCount]:
+    """Return counts as `count_payments` of the store does."""
+    counts = Counter[tuple[str, Status, int]]()
+    for cell in cells:
+        counts[_value_of(cell, by), cell.status, cell.latency_s] += cell.count
+
+    return [PaymentCount(*key, count) for key, count in counts.items() if count]
+
+
+def _add_sums(cells: Iterable[PaymentCell], by: CountDimension | None) -> Sequence[PaymentSum]:
+    """Return sums as `sum_payments` of the store does."""
+    counts = Counter[tuple[str, Type, str, ErrorCode | None]]()
+    minor = Counter[tuple[str, Type, str, ErrorCode | None]]()
+    for cell in cells:
+        if cell.status is not Status.PENDING:
+            key = _value_of(cell, by), cell.type, cell.currency, cell.error_code
+            counts[key] += cell.count
+            minor[key] += cell.minor
+
+    return [PaymentSum(*key, count, minor[key]) for key, count in counts.items() if count]

@@ -238,6 +238,9 @@ async def read_ahead(context: ConsoleContext) -> None:
             await counted.count_payments(query, by=by)
 
         await counted.count_payments(all_payments, by=CountDimension.PROVIDER)
+
+        # Of what the page of each method and provider is made, with the period before.
+        await counted.read_cells(evolve(query, begin=earlier(begin, period.length)))
         if which is False:
             await counted.count_payments(evolve(query, is_simulated=True), by=None)
         if period.step == HOUR:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from mmo_sansio.values.clock import DAY, HOUR, Instant, Span, earlier, later
-from mmo_sansio.values.model import Status
+from mmo_sansio.values.model import Status, Type
 from mmo_trio.console import overview
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.counted_past import CountedPast
-from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery, PaymentCount
+from mmo_trio.storage.interface.admin_types import (
+    CountDimension,
+    CountQuery,
+    PaymentCell,
+    PaymentCount,
+)
 from tests.support.console_browser import ConsoleBrowser, add_users
 from tests.support.sandbox_gateway import Serve
 from tests.support.time_limits import HANGS_AFTER_S
@@ -31,6 +36,15 @@ class CountingStore:
     ) -> list[PaymentCount]:
         self.asked.append(query)
         return [PaymentCount(str(query.begin), Status.SUCCESS, 1, 1)]
+
+    async def payment_cells(self, query: CountQuery) -> list[PaymentCell]:
+        self.asked.append(query)
+        return [
+            PaymentCell(
+                query.begin, "m", name, False, Status.SUCCESS, 1, Type.PAYIN, "KES", None, 1, 5
+            )
+            for name in ("momo", "airtel")
+        ]
 
 
 async def test_only_hours_that_may_change_are_read_again() -> None:
@@ -55,13 +69,27 @@ async def test_what_is_counted_by_brand_is_read_at_once_and_the_last_hour_again(
     assert [(each.begin, each.end) for each in store.asked] == [(open_hour, NOW)]
 
 
-async def test_what_concerns_one_operator_is_kept() -> None:
+async def test_what_concerns_one_operator_is_read_for_all_of_them_and_kept() -> None:
     store = CountingStore()
     counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
     for name in ("momo", "momo", "airtel"):
         only = CountQuery(HOUR, earlier(NOW, DAY), NOW, (CountDimension.PROVIDER, name))
-        await counted.count_payments(only, by=None)
-    assert len(store.asked) == 24 + 1 + 24
+        assert len(await counted.count_payments(only, by=None)) == 24
+    assert len(store.asked) == 24 + 1 + 1
+
+
+async def test_cells_that_were_read_ahead_are_not_read_for_a_selection() -> None:
+    store = CountingStore()
+    counted = CountedPast(store, lambda: later(NOW, DAY))  # type: ignore[arg-type]
+    await counted.read_cells(LAST_DAY)
+    store.asked.clear()
+    only = evolve(LAST_DAY, only=(CountDimension.METHOD, "m"), is_simulated=False)
+    by_provider = await counted.sum_payments(only, by=CountDimension.PROVIDER)
+    assert {(row.key, row.count, row.minor) for row in by_provider} == {
+        ("momo", 24, 120),
+        ("airtel", 24, 120),
+    }
+    assert not store.asked
 
 
 async def test_what_concerns_one_brand_is_read_at_once_and_not_kept() -> None:

@@ -358,6 +358,25 @@ class ProviderCount:
 
 
 @frozen
+class PaymentCell:
+    """Counts the payments of one span that are alike in all but their brand, and adds up their
+    money."""
+
+    began_at: Instant
+    method: str
+    provider: str
+    is_simulated: bool
+    status: Status
+    latency_s: int
+    """As in `PaymentCount`."""
+    type: Type
+    currency: str
+    error_code: ErrorCode | None
+    count: int
+    minor: int
+
+
+@frozen
 class CountQuery:
     """A selection of counts: spans of this length that begin in [begin, end), of one brand, method
     or provider."""

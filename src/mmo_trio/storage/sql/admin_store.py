@@ -36,6 +36,7 @@ from mmo_trio.storage.interface.admin_types import (
     CountDimension,
     CountQuery,
     NoteTopic,
+    PaymentCell,
     PaymentCount,
     PaymentFilter,
     PaymentPage,
@@ -345,6 +346,9 @@ class AdminStore:
         self, query: CountQuery, *, by: CountDimension | None
     ) -> Sequence[PaymentSum]:
         return await self.read(lambda: monitoring.sum_payments(query, by=by))
+
+    async def payment_cells(self, query: CountQuery) -> Sequence[PaymentCell]:
+        return await self.read(lambda: monitoring.payment_cells(query))
 
     async def provider_quarters(
         self, begin: Instant, end: Instant, *, is_simulated: bool | None = None

@@ -170,7 +170,7 @@ def mask_payments(
     yield from _mask_claims_of(masked)
     forget(_references_of(ended))
 
-    # 3. What repeats their data, of all that have ended and not only of the masked: lines may tell
+    # 3. What repeats their data. Of all that have ended, not only of the masked: a line may tell
     #    what the payment itself does not.
     for brand, some in _by_shard(schema, ended):
         where = _about_payments(schema, brand, some)

@@ -88,17 +88,25 @@ def count_payments(
     return [admin_types.PaymentCount(str(row[0]), Status(row[1]), row[2], row[3]) for row in rows]
 
 
+# What parts of a sum of money are added up by themselves, so that no sum exceeds an integer.
+_PART = 1_000_000
+
+# Number of payments, millions of their minor units, and what is left of these.
+_SUMS = (
+    f"CAST(sum(times) AS bigint), CAST(sum(minor / {_PART}) AS bigint),"
+    f" CAST(sum(minor - minor / {_PART} * {_PART}) AS bigint)"
+)
+
+
 def sum_payments(
     query: admin_types.CountQuery, *, by: admin_types.CountDimension | None
 ) -> SqlQuery[Sequence[admin_types.PaymentSum]]:
     """Add up the money of payments that have ended, by brand, method or provider, or by where each
-    span begins. Money is added up in two parts, so that no sum exceeds an integer."""
+    span begins."""
     key = "began_at" if by is None else by.value
     where = _counted(query).and_("status <> ?", Status.PENDING.value)
     rows = yield from execute(
-        f"SELECT {key}, type, currency, error_code, CAST(sum(times) AS bigint),"
-        f" CAST(sum(minor / {_PART}) AS bigint),"
-        f" CAST(sum(minor - minor / {_PART} * {_PART}) AS bigint)"
+        f"SELECT {key}, type, currency, error_code, {_SUMS}"
         f" FROM counts {where} GROUP BY {key}, type, currency, error_code HAVING sum(times) <> 0",
         *where.values,
     )
@@ -107,7 +115,7 @@ def sum_payments(
             str(key),
             Type(type),
             currency,
-            ErrorCode(error_code) if error_code else None,
+            _error_code(error_code),
             times,
             millions * _PART + rest,
         )
@@ -115,7 +123,52 @@ def sum_payments(
     ]
 
 
-_PART = 1_000_000
+def payment_cells(query: admin_types.CountQuery) -> SqlQuery[Sequence[admin_types.PaymentCell]]:
+    """Count and add up payments of all brands together, by everything else that is counted: what
+    any selection of a method or of a provider is made of."""
+    columns = "began_at, method, provider, is_simulated, status, latency_s, type, currency"
+    where = _counted(query)
+    rows = yield from execute(
+        f"SELECT {columns}, error_code, {_SUMS} FROM counts {where}"
+        f" GROUP BY {columns}, error_code HAVING sum(times) <> 0",
+        *where.values,
+    )
+    return [
+        admin_types.PaymentCell(
+            Instant(began_at),
+            method,
+            provider,
+            bool(is_simulated),
+            Status(status),
+            latency_s,
+            Type(type),
+            currency,
+            _error_code(error_code),
+            times,
+            millions * _PART + rest,
+        )
+        for (
+            began_at,
+            method,
+            provider,
+            is_simulated,
+            status,
+            latency_s,
+            type,
+            currency,
+            error_code,
+            times,
+            millions,
+            rest,
+        ) in rows
+    ]
+
+
+def _error_code(text: str) -> ErrorCode | None:
+    """Return the code of a stored one, which is empty for what has not failed."""
+    if text:
+        return ErrorCode(text)
+    return None
 
 
 def provider_quarters(
