@@ -227,7 +227,8 @@ _UPSERT_USAGE = InsertStatement(
     UPSERT_USAGE.format(
         source="SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])"
     ),
-    is_joinable=False,  # What it adds up is checked by the next statement.
+    # What it adds up is checked by the next statement.
+    is_joinable=False,
 )
 _CHECK_USAGE = BrandStatement("""
     SELECT still_so(bool_and(u.amount <= new.most))
@@ -317,6 +318,8 @@ def batch_statements(
     With `is_horizon_held` the batch was loaded inside it, after ACQUIRE_WRITER_LOCK: readers wait
     for its end. Rows that other processes may write, too, go in the order of their keys, so that no
     two wait for each other."""
+    # 1. References and new payments. Of two processes that use one reference at once, the second
+    #    fails here, by the number of the use (C12).
     if effect.references:
         rows = _use_rows(effect, loaded)
         yield from tables.bind(_INSERT_REFERENCE_USES, rows)
@@ -326,11 +329,14 @@ def batch_statements(
             yield CHECK_CREATION.bind(
                 min(creation.order.created_at for creation in effect.created.values())
             )
+
         yield from _creation_statements(effect, tables)
 
+    # 2. Holds of staff: after its commit nothing more of a held brand begins.
     if submitted := effect.submitted_brands:
         yield _CHECK_SUBMISSION.bind(" ".join(sorted(submitted)))
 
+    # 3. Payments that move, if they are in the version of their decision.
     if effect.advanced:
         moved = [
             (now.order.brand, reference, was.progress.version, *progress_columns(now))
@@ -357,6 +363,7 @@ def batch_statements(
     if effect.reversals:
         yield from _reversal_statements(effect)
 
+    # 4. What is to be done next, and what has been.
     yield from _intent_statements(effect, loaded, tables, holder)
     if effect.journal:
         yield from tables.bind(_INSERT_JOURNAL, [*map(_journal_row, effect.journal)])
@@ -366,6 +373,7 @@ def batch_statements(
         if bodies := callback_body_rows(effect):
             yield from tables.bind(_INSERT_CALLBACK_BODIES, bodies)
 
+    # 5. What staff read, the breakers, and what brands use of their limits.
     if effect.suspense:
         yield _UPSERT_SUSPENSE.bind_rows(sorted(suspense_rows(effect)))
 
@@ -394,13 +402,17 @@ def batch_statements(
         if limits:
             yield from tables.bind(_CHECK_USAGE, limits)
 
+    # 6. Counts only add rows: `roll_up_counts` adds them up later.
     if figures := batch_counts(effect):
         rows = [(*key, counted.times, counted.minor) for key, counted in figures.items()]
         yield from tables.bind(_INSERT_COUNTS, rows)
 
 
 def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...]]:
-    uses, rows = dict(loaded.reference_use_counts), []
+    """Return the uses of references with their numbers, in the order of their keys."""
+    # One batch may use a reference several times, after each failure again.
+    uses = dict(loaded.reference_use_counts)
+    rows = []
     for reference in effect.references:
         key = (reference.brand, reference.merchant_reference)
         uses[key] = uses.get(key, 0) + 1
@@ -448,11 +460,18 @@ def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStateme
     deleted: list[tuple[object, ...]] = []
     receipts: list[tuple[object, ...]] = []
     replaced: list[tuple[object, ...]] = []
+
+    # A new payment is one that had nothing before.
     befores = ((None, creation) for creation in effect.created.values())
     for before, now in chain(befores, effect.advanced.values()):
         order, wake_at = now.order, now.progress.wake_at
         key = (order.brand, order.gateway_reference)
-        was = None if before is None else before.progress.wake_at
+        was = None
+        earlier = None
+        if before is not None:
+            was = before.progress.wake_at
+            earlier = provider_receipt_key(before.progress)
+
         if was is None and wake_at is not None:
             inserted.append((*key, order.created_at, wake_at))
         elif was is not None and wake_at is None:
@@ -460,13 +479,12 @@ def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStateme
         elif before is not None and (was != wake_at or before.order.created_at != order.created_at):
             updated.append((*key, was, order.created_at, wake_at))
 
-        receipt, earlier = (
-            provider_receipt_key(now.progress),
-            before and provider_receipt_key(before.progress),
-        )
+        receipt = provider_receipt_key(now.progress)
         if receipt != earlier:
-            receipts += [(*key, receipt)] if receipt is not None else []
-            replaced += [(*key, earlier)] if earlier is not None else []
+            if receipt is not None:
+                receipts.append((*key, receipt))
+            if earlier is not None:
+                replaced.append((*key, earlier))
 
     statements: Sequence[tuple[BrandStatement | InsertStatement, Sequence[tuple[Any, ...]]]] = (
         (_INSERT_WAKES, inserted),
@@ -487,9 +505,13 @@ def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
     for (provider, receipt), (was, claim) in sorted(
         effect.claims.items(), key=lambda item: item[0]
     ):
+        # Version 0 is that of a claim that is not stored: one that came and went within the batch
+        # leaves nothing.
         key = (provider, receipt)
         if claim is None:
-            deleted += [(*key, was)] if was else []
+            if was:
+                deleted.append((*key, was))
+
             continue
 
         columns = (claim.version, claim.wake_at, claim.payment, serialize_claim(claim))
@@ -527,6 +549,8 @@ def _intent_statements(
     effect: NetEffect, loaded: LoadedBatch, tables: Tables, holder: int
 ) -> Iterator[BoundStatement]:
     transactions = loaded.ledger.transactions
+
+    # First those that are concluded: a payment may have another of the same kind after it.
     if effect.concluded:
         fences = loaded.intent_fences
         concluded = [
@@ -549,7 +573,8 @@ def _intent_statements(
             row = transactions[reference].order.brand, reference, kind, holder
             if isinstance(intent, PollEnded):
                 polls.append((*row, intent.since, intent.hint, intent.provider_reference))
-            elif reference in effect.created:  # Nobody has scheduled anything for it yet.
+            elif reference in effect.created:
+                # Nobody has scheduled anything for it yet.
                 inserted.append(row)
             else:
                 upserted.append(row)

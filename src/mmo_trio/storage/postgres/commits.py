@@ -108,7 +108,9 @@ class CommitDeadlines:
 def make_commit_id() -> UUID:
     """Return an id that begins with the time, so that rows of late are together in the index, and
     those of long ago are a range of it (RFC 9562, section 5.7)."""
-    milliseconds, random = time.time_ns() // 1_000_000, secrets.randbits(74)
+    # 48 bits of time, version 7, 12 random bits, variant 2, 62 random bits.
+    milliseconds = time.time_ns() // 1_000_000
+    random = secrets.randbits(74)
     return UUID(
         int=milliseconds << 80 | 7 << 76 | random >> 62 << 64 | 2 << 62 | random & (1 << 62) - 1
     )
@@ -155,12 +157,17 @@ class EpochRaiser:
         now = trio.current_time()
         if now < self._next_at:
             return None
+
+        # Also where the commit fails: the next second has another turn.
         self._next_at = now + self.interval_s
         return self._ended
 
     def confirm(self, connection: PostgresConnection, rows: Sequence[Row], covered: int) -> None:
         """Take what a confirmed commit has raised, after so many others."""
-        timeline = None if connection.timeline is None else connection.timeline.number
+        timeline = None
+        if connection.timeline is not None:
+            timeline = connection.timeline.number
+
         self.raised = parse_store_state(rows, timeline)
         self.primary.mark = self.raised.mark
         self._covered = covered
@@ -208,6 +215,8 @@ class Commit(Generic[T]):
     async def end(self, connection: PostgresConnection, result: T) -> None:
         """Run COMMIT, for this result."""
         covered = self._take_turn()
+
+        # Before COMMIT is sent: from here on the commit may take place without our knowledge.
         self.results.append(result)
         await self._commit(connection, [], covered)
 
@@ -254,6 +263,8 @@ class Commit(Generic[T]):
     ) -> None:
         """Run the last statements, then COMMIT, unless they are a whole transaction; what raises
         the epoch is the last of them, so nobody waits for long."""
+        # The row of the epoch is one for all processes: locked last, it is locked for the time of
+        # the COMMIT alone.
         every = [*statements]
         if self.raiser is not None and covered is not None:
             every.append(self.raiser.statement.bind())
@@ -265,9 +276,12 @@ class Commit(Generic[T]):
         try:
             with require_confirmation(connection):
                 found = await execute_pipeline(connection, every)
+
+            # The rows before those of COMMIT; none where another process raises it at the moment.
             if covered is not None:
                 raised = found[-2]
         finally:
+            # An error may hide a commit that took place, so it counts as one that raised nothing.
             if self.raiser is None:
                 pass
             elif covered is not None and raised:
@@ -319,22 +333,30 @@ async def commit_until_known(
     whose reply was lost or that the server warned of. A cancellation from outside waits for the end
     of all that, as it does in each call of the pool. Raises StoreUnavailable when nothing was
     stored, CommitInDoubt when nobody can learn that, and what the attempt itself raises."""
-    backoff, races = Backoff(deadlines.attempts_until), 0
+    backoff = Backoff(deadlines.attempts_until)
+    races = 0
     while True:
+        # Each attempt has an id of its own: the row of an earlier one says nothing of this.
         commit: Commit[T] = Commit(raiser=raiser)
         try:
             return await pool.call(_bind_commit(attempt, commit), deadlines.attempts_until)
         except psycopg.Error as error:
             meaning = classify_error(error)
+
+            # 1. The reply was lost after COMMIT may have been seen: ask before it is repeated, or a
+            #    payment could be made twice.
             if (
                 meaning in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED)
                 and commit.results
                 and await is_committed(pool, commit.key, deadlines.resolution_until)
             ):
                 return commit.results[0]
+
+            # 2. It certainly did not take place, and never will: once more, as long as that helps.
             races += meaning is PostgresErrorKind.CONFLICT
             if meaning not in _MAY_REPEAT or races > CONFLICTS_MAX:
                 raise translate_error(error) from error
+
             with trio.CancelScope(shield=True):
                 await backoff.wait(error)
 
@@ -352,6 +374,7 @@ async def is_committed(pool: ConnectionPool, key: CommitKey, deadline: float) ->
                 cursor = await connection.execute(_RESOLVE_COMMIT, (key.id,))
             else:
                 cursor = await connection.execute(_RESOLVE_BRAND_COMMIT, (key.brand, key.id))
+
         row = await cursor.fetchone()
         assert row is not None
         return bool(row[0])

@@ -27,6 +27,7 @@ COMMIT_RECORDS_KEPT_FOR = HOUR
 # After which the row of a commit may have been deleted, by the clock of the process that made it.
 _FORGOTTEN_AFTER = Span(COMMIT_RECORDS_KEPT_FOR // 2)
 
+# "MMO", and a number for each use; see `shared_locks` and `partitions` for the others.
 _ROLL_UP_LOCK = (0x4D4D4F, 4)
 
 # The id of the row that holds the latest stamp of the deleted ones.
@@ -39,6 +40,7 @@ _SELECT_NOW = """
 
 _FULL_SPANS = [span for span in COUNT_SPANS if span != QUARTER_HOUR]
 
+# One statement: a row is in the figures or among the deltas, never in both or in neither.
 _ROLL_UP_COUNTS = f"""
     WITH gone AS (
         DELETE FROM figure_deltas {{condition}} RETURNING *
@@ -88,6 +90,7 @@ async def purge_commit_records(connection: PostgresConnection, tables: Tables) -
     """Delete the rows of commits that are no longer in doubt, and keep the latest stamp of them, in
     small steps. The id of a row tells its age by the clock of the process that made it,
     `touched_at` by this server's."""
+    # Both clocks have to agree that it is old: one of them may be wrong.
     ((now, untouched_since),) = await fetch_rows(
         connection, _SELECT_NOW, COMMIT_RECORDS_KEPT_FOR / SECOND
     )
@@ -99,6 +102,8 @@ async def purge_commit_records(connection: PostgresConnection, tables: Tables) -
     for table in tables.commit_tables:
         aged = f"FROM {table} WHERE id > %s AND id < %s AND touched_at < %s"
         ((latest,),) = await fetch_rows(connection, f"SELECT max(stamp) {aged}", *values)
+
+        # Kept first: by the latest stamp it is known before which time nothing may be dated.
         if latest is not None:
             await connection.execute(_KEEP_LATEST_STAMP.encode(), (_LATEST_STAMP_ID, latest))
             await connection.execute(f"DELETE {aged}".encode(), values)

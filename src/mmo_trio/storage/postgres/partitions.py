@@ -99,10 +99,15 @@ def partition_at(table: PartitionedTable, at: Instant) -> Partition:
     """Return the partition that this instant falls into: a day or a month in UTC."""
     moment = to_datetime(at).replace(hour=0, minute=0, second=0, microsecond=0)
     if table.span is PartitionSpan.DAY:
-        begin, end, name = moment, moment + timedelta(days=1), f"{moment:%Y_%m_%d}"
+        begin = moment
+        end = moment + timedelta(days=1)
+        name = f"{moment:%Y_%m_%d}"
     else:
+        # 31 days after the first of a month is a day of the next one, whatever its length.
         begin = moment.replace(day=1)
-        end, name = (begin + timedelta(days=31)).replace(day=1), f"{moment:%Y_%m}"
+        end = (begin + timedelta(days=31)).replace(day=1)
+        name = f"{moment:%Y_%m}"
+
     return Partition(table.name, f"{table.name}_{name}", from_datetime(begin), from_datetime(end))
 
 
@@ -136,6 +141,7 @@ def _overlap(one: Partition, other: Partition) -> bool:
 def gap_around(table: PartitionedTable, existing: Iterable[Partition], at: Instant) -> Partition:
     """Return the partition around an instant that has none: its day or month, as far as nothing
     else has that."""
+    # The latest beginning at or before the instant, and the earliest end after it.
     whole = partition_at(table, at)
     known = [partition for partition in existing if not partition.is_default]
     begin = max(
@@ -179,9 +185,9 @@ async def maintain_partitions(connection: PostgresConnection, *, of_past: bool =
     """Make the partitions that are needed soon, or those of rows of the past, by the server's
     clock; return whether some were made."""
     ((now,),) = await fetch_rows(connection, _SELECT_NOW)
-    return bool(
-        await (ensure_past_partitions if of_past else ensure_partitions)(connection, Instant(now))
-    )
+    if of_past:
+        return bool(await ensure_past_partitions(connection, Instant(now)))
+    return bool(await ensure_partitions(connection, Instant(now)))
 
 
 async def ensure_partitions(connection: PostgresConnection, now: Instant) -> Sequence[Partition]:
@@ -212,10 +218,10 @@ async def ensure_past_partitions(
             connection, f"SELECT max(at) FROM {rest.name} WHERE at < %s", now
         )
         if at is not None and len(existing) < PARTITIONS_MAX:
+            # That of the present is made by `ensure_partitions`.
             gap = gap_around(table, existing, Instant(at))
-            made += await _make_partitions(
-                connection, [gap] if gap.end is not None and gap.end <= now else [], rest
-            )
+            if gap.end is not None and gap.end <= now:
+                made += await _make_partitions(connection, [gap], rest)
 
     return made
 
@@ -228,8 +234,10 @@ async def _make_partitions(
         for partition in wanted:
             made += await _make_partition(connection, partition, rest)
     except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as error:
+        # Somebody reads for long: nothing is lost, the rest takes the rows meanwhile.
         logger.info("partition_postponed", table=rest.table, error=type(error).__name__)
     except psycopg.errors.InsufficientPrivilege:
+        # A role without the table's ownership may serve: its owner makes the partitions.
         logger.warning("partition_refused", table=rest.table)
 
     return made
@@ -262,6 +270,7 @@ async def drop_partition(connection: PostgresConnection, partition: Partition) -
             await connection.execute(f'DROP TABLE IF EXISTS "{partition.name}"'.encode())
     except psycopg.errors.LockNotAvailable:
         return False
+
     return True
 
 
@@ -284,6 +293,7 @@ async def _make_partition(
         if any(_overlap(partition, wanted) for partition in existing if not partition.is_default):
             return ()
 
+        # 1. From when on its rows are few enough to be moved while others wait.
         rows = f"{rest.name} WHERE at < {wanted.end} AND at >="
         left = await fetch_rows(
             connection,
@@ -298,12 +308,14 @@ async def _make_partition(
         if made.begin == made.end:
             return ()
 
+        # 2. A table of its own, which nobody waits for.
         await connection.execute(
             f"CREATE TABLE {made.name} (LIKE {made.table} INCLUDING DEFAULTS)".encode()
         )
         await connection.execute(
             f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_MS}ms'".encode()
         )
+        # 3. From the lock on others wait: move the rows, and attach it.
         await connection.execute(f"LOCK TABLE {rest.name}".encode())
         ((has_rows,),) = await fetch_rows(
             connection, f"SELECT EXISTS (SELECT 1 FROM {rows} %s)", made.begin

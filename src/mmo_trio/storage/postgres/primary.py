@@ -87,6 +87,8 @@ class PrimaryFinder:
                 psycopg.OperationalError("a primary that was replaced still takes writes: end it")
             )
 
+        # An error that waiting does not mend, such as a wrong password, says more than a server
+        # that is away.
         final = [
             error for error in errors if classify_error(error) is not PostgresErrorKind.DISCONNECTED
         ]
@@ -120,8 +122,13 @@ class PrimaryFinder:
         """Look whether another server has replaced the preferred one, or whether one that was
         replaced lives on."""
         if len(self.servers) > 1:
+            # The preferred one is known, unless nothing is.
+            places = self._order()
+            if self.latest is not None:
+                places = places[1:]
+
             async with trio.open_nursery() as nursery:
-                for place in self._order()[0 if self.latest is None else 1 :]:
+                for place in places:
                     nursery.start_soon(self._look, place)
 
     async def watch(self) -> None:
@@ -156,22 +163,24 @@ class PrimaryFinder:
         try:
             async with use_until(connection, trio.current_time() + _LOOK_TIMEOUT_S):
                 rows = await fetch_rows(connection, _SELECT_TIMELINE)
+
+            connection.timeline = None
             if rows:
                 connection.timeline = Timeline(*rows[0])
-            else:
-                connection.timeline = None
         except psycopg.Error as error:
+            # With an SQLSTATE the server has answered: the role may not see its timeline, or it has
+            # none.
             if error.sqlstate is None:
                 await end_session(connection)
                 raise
 
-            # The role may not see it, or this server has none.
         return connection
 
     def _note(self, place: int, timeline: Timeline | None) -> None:
         if timeline is None or self.latest == timeline:
             return
 
+        # Timelines of another system are not compared: it is taken as it is.
         if self.latest is not None and self.latest.is_replaced_by(timeline):
             logger.warning(
                 "primary_replaced",
@@ -186,7 +195,10 @@ class PrimaryFinder:
     def _report(self, place: int, timeline: Timeline | None) -> None:
         if place not in self._reported:
             self._reported.add(place)
-            number = None if timeline is None else timeline.number
+            number = None
+            if timeline is not None:
+                number = timeline.number
+
             logger.error(
                 "replaced_primary_lives", server=server_name(self.servers[place]), timeline=number
             )
@@ -194,9 +206,12 @@ class PrimaryFinder:
 
 async def read_store_state(connection: PostgresConnection) -> StoreState:
     """Return the state of the store, with the timeline of its server. Raises psycopg.Error."""
-    timeline = connection.timeline
     rows = await fetch_rows(connection, SELECT_STORE_STATE)
-    return parse_store_state(rows, None if timeline is None else timeline.number)
+    timeline = None
+    if connection.timeline is not None:
+        timeline = connection.timeline.number
+
+    return parse_store_state(rows, timeline)
 
 
 async def lock_store_state(connection: PostgresConnection) -> None:
@@ -213,6 +228,7 @@ def split_servers(conninfo: str) -> Sequence[str]:
         for name in ("host", "hostaddr", "port")
         if parameters.get(name)
     }
+    # As libpq reads it: hosts and ports are paired, and one port stands for all.
     total = max((len(values) for name, values in parts.items() if name != "port"), default=1)
     if total == 1:
         return [conninfo]

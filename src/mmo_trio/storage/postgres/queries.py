@@ -83,7 +83,9 @@ async def look_up(
 ) -> Sequence[Row | None]:
     """Return for each query a row of OBJECT_COLUMNS of the brand's transaction, in one round
     trip."""
-    by_gateway, by_merchant = list[tuple[str, str, int]](), list[tuple[str, str, int]]()
+    # Each row brings back the place of its query, as rows come in any order.
+    by_gateway: list[tuple[str, str, int]] = []
+    by_merchant: list[tuple[str, str, int]] = []
     for place, query in enumerate(queries):
         if isinstance(query, LookUp):
             by_gateway.append((query.brand, query.gateway_reference, place))
@@ -95,6 +97,7 @@ async def look_up(
         (_BY_GATEWAY_REFERENCE, by_gateway),
         (_BY_MERCHANT_REFERENCE, by_merchant),
     ):
+        # What the server can't store is in no row, and would be an error as a value.
         storable = [pair for pair in named if is_storable(pair[1])]
         if storable:
             statements += tables.bind(statement, storable)
@@ -122,6 +125,7 @@ async def find_brands(
 async def run_statement(connection: PostgresConnection, statement: SqlStatement) -> Sequence[Row]:
     """Return the rows of a statement, inside the connection's transaction if there is one. Values
     hold text as PostgreSQL can store it."""
+    # Without values psycopg leaves the text alone, in which a % may stand.
     values = [_storable(value) for value in statement.values]
     cursor = await connection.execute(
         statement.text.replace("?", "%s").encode(), values or None, binary=True
@@ -144,8 +148,12 @@ async def run_in_snapshot(
 ) -> T:
     """Run a conversation of several statements that all see the database as it is now."""
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    # A check of all rows of a large store takes hours.
     if not has_deadline:
         await connection.execute("SET LOCAL statement_timeout = 0")
+
+    # Where this fails, the pool rolls back.
     result = await run_query_async(query, partial(run_statement, connection))
     await connection.execute("COMMIT")
     return result

@@ -130,9 +130,12 @@ async def _check_pooling(primary: PrimaryFinder, connection: PostgresConnection)
         other = await primary.connect()
         async with other:
             processes = [set[int](), set[int]()]
+
+            # In turn: a pooler of transactions gives the sessions to whoever asks next.
             for _ in range(_POOLING_ROUNDS):
                 for session, found in zip((connection, other), processes, strict=True):
                     found.add(await _server_process(session))
+
             if len(processes[0]) > 1 or len(processes[1]) > 1 or processes[0] & processes[1]:
                 raise psycopg.OperationalError("two connections share one session")
     except psycopg.Error as error:

@@ -52,6 +52,8 @@ async def find_holders(connection: PostgresConnection, lock: SharedLock) -> set[
 async def wait_for_holders(run: RunCall, lock: SharedLock, holders: set[str]) -> None:
     """Wait until these commits have ended, without a connection meanwhile; the deadline of `run`
     ends the wait for one that hangs."""
+    # Most commits end within a few milliseconds. Only those of the beginning count: later ones have
+    # seen what was changed.
     pause_s = _POLL_INTERVAL_MIN_S
     while holders:
         await trio.sleep(pause_s)
@@ -106,14 +108,22 @@ class RecordsHorizon:
         self, connection: PostgresConnection, *, end: Instant, passes_present: bool
     ) -> tuple[Instant, set[str]]:
         """Move the horizon; return where it is, and which commits may have read it before."""
-        is_written_again, self._is_in_doubt = self._is_in_doubt, False
+        # Written again where the last time is in doubt, so that this commit waits for the standby,
+        # too.
+        is_written_again = self._is_in_doubt
+        self._is_in_doubt = False
+        not_before = Instant(0)
+        if passes_present:
+            not_before = end
+
         try:
             with require_confirmation(connection):
-                values = (end, end if passes_present else 0, is_written_again)
+                values = (end, not_before, is_written_again)
                 await connection.execute(_ADVANCE_HORIZON.encode(), values)
         except BaseException:
             self._is_in_doubt = True
             raise
 
+        # After the move: whoever takes the lock from now on sees it.
         ((complete,),) = await fetch_rows(connection, _SELECT_HORIZON)
         return Instant(complete), await find_holders(connection, CREATION_LOCK)

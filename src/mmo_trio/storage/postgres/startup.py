@@ -26,8 +26,11 @@ from mmo_trio.system.waiting import run_to_end
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two removals of what nobody needs any more.
 _PURGE_INTERVAL_S = 300.0
 
+# Seconds between two additions of counts to the figures: pages read what is not added yet, row by
+# row.
 _ROLL_UP_INTERVAL_S = 60.0
 
 # The share of a caller's timeout after which a server that answers nobody is probed, and lost
@@ -58,7 +61,11 @@ async def open_postgres(
     database = await run_to_end(
         lambda: _prepare_database(primary, serving, create, timeout_s, report_migration)
     )
-    outage, suspect_after_s = Outage(), timeout_s * _SUSPECT_SHARE
+
+    # Two pools, so that no flood of reads takes the connections of commits. What a writer has begun
+    # is never cancelled.
+    outage = Outage()
+    suspect_after_s = timeout_s * _SUSPECT_SHARE
     writers, readers = (
         ConnectionPool(
             primary,
@@ -84,6 +91,7 @@ async def open_postgres(
                 try:
                     yield store
                 finally:
+                    # First nobody renews the lease any more, then it is ended.
                     nursery.cancel_scope.cancel()
                     with trio.CancelScope(shield=True):
                         await store.aclose()
@@ -109,11 +117,13 @@ async def _prepare_database(
         if serving:
             await check_role(connection)
             await maintain_partitions(connection)
+
+        # The lease last: its time runs from here.
         tables = await distribution.find_tables(connection)
+        holder = ownership.NO_HOLDER
         if serving:
             holder = await ownership.begin_lease(connection)
-        else:
-            holder = ownership.NO_HOLDER
+
         return _PreparedDatabase(holder, search_path + tables.session_setup, tables)
 
     async def check_version(connection: PostgresConnection) -> _PreparedDatabase | None:
@@ -139,6 +149,7 @@ async def _prepare_database(
         await migrations.migrate(connection, report)
         return await begin(connection, search_path)
 
+    # An old primary that still takes writes is recognised before anything is written to it.
     await primary.look_at_others()
     deadline = trio.current_time() + timeout_s
     database = await connections.call_when_reachable(primary, check_version, deadline)
@@ -189,6 +200,7 @@ async def maintain_while_open(store: PostgresStore) -> None:
     purged_at = -math.inf
     while True:
         await trio.sleep(_ROLL_UP_INTERVAL_S)
+        # The first round does everything: the process may have been away for long.
         steps: list[Callable[[], Awaitable[object]]] = [store.roll_up_counts]
         if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
             purged_at = trio.current_time()

@@ -160,6 +160,9 @@ class PostgresStore(Store):
             connection: PostgresConnection, commit: Commit[Sequence[Decision]]
         ) -> Sequence[Decision]:
             nonlocal effect, is_repeated
+
+            # 1. A first attempt does without a load where what the store holds is known, and the
+            #    commit finds out if it is not so. A further one keeps the horizon where it is.
             if is_horizon_held := is_repeated:
                 await commit.begin_early(connection, ACQUIRE_WRITER_LOCK)
             elif (assumed := self._assumptions.working_set(reads, connection)) is not None:
@@ -170,6 +173,7 @@ class PostgresStore(Store):
                         await write(connection, commit, decisions, assumed, False)
                         return decisions
 
+            # 2. Load, decide, write. Any attempt after this one is a further one.
             is_repeated = True
             loaded = await load_batch(connection, reads, self._known_brands, self._tables)
             self._assumptions.learn_load(reads, loaded)
@@ -187,6 +191,7 @@ class PostgresStore(Store):
             loaded: LoadedBatch,
             is_horizon_held: bool,
         ) -> None:
+            # Before the commit: the payment may be asked for as soon as it is visible.
             for created in effect.created.values():
                 self._known_brands.add(created.reference, created.order.brand)
 
@@ -205,6 +210,8 @@ class PostgresStore(Store):
         try:
             decisions = await self._commit(attempt)
         except CommitInDoubt as error:
+            # The caller is told that nobody knows. If it took place after all, somebody has to do
+            # what it has scheduled.
             self._in_doubt.append((error.key, tuple(effect.scheduled)))
             raise
 
@@ -218,6 +225,7 @@ class PostgresStore(Store):
         found = await self._read(lambda c: self._due_search.due(c, self._holder, now, limit))
         for brand, reference in found:
             self._known_brands.add(reference, brand)
+
         return [reference for _, reference in found]
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
@@ -243,7 +251,9 @@ class PostgresStore(Store):
                     if not isinstance(intent, PollProvider)
                 )
                 self._in_doubt.append((error.key, keys))
-            if resolved:  # They are left out from now on, so they must not be lost with this claim.
+
+            # They are left out from now on, so they must not be lost with this claim.
+            if resolved:
                 return resolved
             raise
 
@@ -252,6 +262,7 @@ class PostgresStore(Store):
         nobody can know it any more: what is stored of it is this process's to do either way."""
         found: list[WorkItem] = []
         for doubt in tuple(self._in_doubt):
+            # Callbacks belong to the owner of their channel.
             commit_key, keys = doubt
             keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
@@ -261,6 +272,7 @@ class PostgresStore(Store):
                         partial(queries.open_intents, holder=self._holder, keys=keys)
                     )
             except (StoreUnavailable, OutcomeUnknown):
+                # The others would wait as long: the next round goes on with this one.
                 break
 
             self._in_doubt.remove(doubt)
@@ -276,7 +288,8 @@ class PostgresStore(Store):
     async def list_records(self, query: ListRecords) -> Records:
         """Read a page that ends with a payment of a clock that is ahead, beyond the horizon, once
         more behind it."""
-        run, horizon = self._begin_run(), self._records_horizon
+        run = self._begin_run()
+        horizon = self._records_horizon
 
         async def read(query: ListRecords) -> Records:
             return await run(
@@ -284,12 +297,14 @@ class PostgresStore(Store):
             )
 
         try:
+            # 1. Up to the server's present, which is enough unless a clock is ahead of it.
             await horizon.advance(run, query.end)
             complete = horizon.known
             page = await read(query)
             if page.last is None or page.last.created_at < complete:
                 return page
 
+            # 2. Up to the last payment of the page: a merchant goes on from there.
             end = later(page.last.created_at, Span(1))
             await horizon.advance(run, end, passes_present=True)
             whole = await read(evolve(query, end=end))
@@ -338,11 +353,10 @@ class PostgresStore(Store):
         if self._primary.replaced_by is not None:
             return self._primary.replaced_by
 
+        # A process that shares the store may have named it anew, after it was restored.
         found = await self._read(read_store_state)
         known = self._primary.mark
-        if (
-            known is None or known.store_id != found.mark.store_id
-        ):  # A process that shares it has named it anew.
+        if known is None or known.store_id != found.mark.store_id:
             self._primary.mark = found.mark
 
         return found
@@ -403,11 +417,15 @@ class PostgresStore(Store):
         """Let others claim at once what this process holds; later calls raise StoreUnavailable."""
         if self._is_closed:
             return
+
+        # Without the store the lease runs out by itself.
         if self._holder != ownership.NO_HOLDER:
-            with suppress(StoreUnavailable):  # The lease runs out anyway.
+            with suppress(StoreUnavailable):
                 await self._read(lambda c: ownership.end_lease(c, self._holder))
+
         if self.ownership is not None:
             self.ownership.close()
+
         self._is_closed = True
 
     # Calls with a deadline

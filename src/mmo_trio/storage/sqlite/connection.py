@@ -51,12 +51,14 @@ _PRAGMAS = """
     PRAGMA journal_size_limit = 10485760;
 """
 
+# 1. Nothing is wrong with the connection: the next try may succeed.
 _TRANSIENT_CODES = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_INTERRUPT,
 }
+# 2. Something outside is wrong, and the connection may not learn when it is well again.
 _RECONNECT_CODES = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_READONLY,
@@ -65,6 +67,7 @@ _RECONNECT_CODES = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_NOMEM,
 }
+# 3. The file is damaged, or is no database: nobody should try again.
 _CORRUPTION_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -92,6 +95,7 @@ def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
 
 def primary_code(error: sqlite3.Error) -> int:
     """Return SQLite's primary result code; SQLITE_OK for errors of Python's module itself."""
+    # The low byte; the others say more exactly what was read or written.
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
@@ -191,11 +195,14 @@ class _PlacedCall(Generic[T]):
         """Mark the end of the task's wait; return whether the call has not ended."""
         with self._lock:
             self._is_abandoned = self.result is None
+
         return self._is_abandoned
 
     def _settle(self, result: outcome.Outcome[T]) -> None:
         with self._lock:
             self.result = result
+
+        # Settled under the lock: from here on neither side changes its mind.
         if self._is_abandoned:
             self.on_end()
         else:
@@ -233,9 +240,12 @@ class CallThreads:
     async def run(self, call: Callable[[], T], *, turn_within_s: float = math.inf) -> T:
         """Return what the call returns, or raise what it raises; see `CallRunner`."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._has_ended:  # Nobody would take it out of the queue.
+
+        # Nobody would take it out of the queue.
+        if self._has_ended:
             await refuse_closed()
 
+        # 1. Wait in Trio for a place with the threads.
         await self._take_place(turn_within_s)
 
         if self._idle_paths:
@@ -243,20 +253,25 @@ class CallThreads:
         else:
             path = _ReturnPath()
 
+        # 2. Give the call to the threads, and begin one more where all are busy.
         token = trio.lowlevel.current_trio_token()
         placed = _PlacedCall(call, path, partial(self._leave_place_from_thread, token))
         self._calls.put(placed)
         if self._threads < min(self._placed, self.threads_max):
             self._threads += 1
-            context = copy_context()  # Log lines name their process by it.
+
+            # Log lines name their process by the context.
+            context = copy_context()
             threading.Thread(
                 target=context.run, args=(self._run_calls,), name=self.name, daemon=True
             ).start()
 
+        # 3. Wait for the thread's byte.
         try:
             await path.wait()
         except BaseException:
-            # The path is not used again: its byte comes too late.
+            # The path is not used again: its byte comes too late. The place is free now if the call
+            # has ended; else the thread gives it back.
             if not placed.abandon():
                 self._leave_place()
             raise
@@ -295,13 +310,15 @@ class CallThreads:
     def _leave_place_from_thread(self, token: trio.lowlevel.TrioToken) -> None:
         try:
             token.run_sync_soon(self._leave_place)
-        except trio.RunFinishedError:  # Nobody waits in a loop that has ended.
+        except trio.RunFinishedError:
+            # Nobody waits in a loop that has ended.
             self._placed -= 1
 
     def drop_waiting(self) -> None:
         """Let the calls that have not begun raise StoreUnavailable; before `end` only."""
         while self._waiting:
             self._waiting.popleft().unpark(outcome.Error(StoreUnavailable(CLOSED_TEXT)))
+
         with suppress(Empty):
             while (placed := self._calls.get_nowait()) is not None:
                 placed.drop()
@@ -315,7 +332,9 @@ class CallThreads:
     def _run_calls(self) -> None:
         while (placed := self._calls.get()) is not None:
             placed.run()
-            del placed  # What it refers to lives no longer than its caller wants.
+
+            # What it refers to lives no longer than its caller wants.
+            del placed
 
 
 class _ReturnPath:

@@ -39,6 +39,7 @@ def create_file(path: Path) -> None:
 
     An existing file is not opened: closing it would end the locks that SQLite holds on it in this
     process."""
+    # For the owner only from its first moment: personal data is in it.
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -75,6 +76,8 @@ class ServingLock:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _lock_itself(self, path: Path) -> None:
+        # A lock of the open file, not of the process: SQLite's own closing of the file in this
+        # process does not end it.
         if hasattr(fcntl, "F_OFD_SETLK"):
             wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _LOCKED_BYTE, 1, 0)
             fcntl.fcntl(self._open(path, os.O_RDWR), fcntl.F_OFD_SETLK, wanted)
@@ -103,6 +106,8 @@ class ServingProbe:
             return True
         if self._descriptor is None:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+
+        # The system answers with the lock that is in the way.
         wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _LOCKED_BYTE, 1, 0)
         found = fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, wanted)
         return bool(struct.unpack("hhqqi", found)[0] != fcntl.F_UNLCK)
@@ -127,12 +132,14 @@ def require_one_name(path: Path) -> None:
 def require_space(path: Path) -> None:
     """Raise StoreUnavailable when the disk is nearly full. Does not see a limit of the user or
     process."""
+    # Some blocks are kept for root, who may use them.
     found = os.statvfs(path)
     if os.geteuid() == 0:
         free_blocks = found.f_bfree
     else:
         free_blocks = found.f_bavail
 
+    # Some file systems, such as those in memory, know no blocks at all.
     free_bytes = free_blocks * found.f_frsize
     if found.f_blocks and free_bytes < FREE_BYTES_MIN:
         raise StoreUnavailable(
@@ -165,11 +172,13 @@ class OpenFiles:
         longer in place."""
         if self._log is None:
             self._log = self._log_identities()
+
         self.verify()
 
     def forget_log(self) -> None:
         """Expect another log from the next connection on, as SQLite removes it with its last
         connection."""
+        # Where they are not in place, the log that is known is what shows it.
         if self.look():
             self._log = None
 
@@ -203,6 +212,7 @@ class OpenFiles:
             self.log_bytes = 0
         else:
             self.log_bytes = found[0].st_size
+
         return [None if status is None else (status.st_dev, status.st_ino) for status in found]
 
     @property

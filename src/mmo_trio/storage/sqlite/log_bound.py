@@ -69,6 +69,7 @@ class LogBound:
                 left_s = elapsed(self.since_boot(), deadline) / SECOND
                 if left_s <= 0 or not self._changed.wait(left_s):
                     raise StoreUnavailable("SQLite: the log is being emptied")
+
             self._reads.add(read)
 
         try:
@@ -76,6 +77,7 @@ class LogBound:
         finally:
             with self._changed:
                 self._reads.remove(read)
+
             self._empty_if_last()
 
     @contextmanager
@@ -84,6 +86,7 @@ class LogBound:
         with self._changed:
             while self._is_emptying:
                 self._changed.wait()
+
             self._is_written = True
 
         try:
@@ -91,6 +94,7 @@ class LogBound:
         finally:
             with self._changed:
                 self._is_written = False
+
             self._empty_if_last()
 
     def note_commit(self, log_bytes: int) -> None:
@@ -100,6 +104,7 @@ class LogBound:
         if log_bytes < LOG_BYTES_MAX:
             self._is_emptied_at = LOG_BYTES_MAX
         elif log_bytes >= self._is_emptied_at and not self._is_closed:
+            # If a read of another process prevents it, this one stays open until as much is added.
             self._is_emptied_at = log_bytes + LOG_BYTES_MAX
             self._close()
 

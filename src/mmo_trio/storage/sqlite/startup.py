@@ -55,7 +55,8 @@ async def open_sqlite(
     opening = partial(_open_in_thread, system, Path(path), serving, timeout_s, report_migration)
     opener = system.make_readers()
     try:
-        with trio.CancelScope(shield=True):  # Whoever gave up would leave the file locked.
+        # Whoever gave up would leave the file locked.
+        with trio.CancelScope(shield=True):
             store = await opener.run(opening)
     finally:
         opener.end()
@@ -73,15 +74,20 @@ def _open_in_thread(
     path = real_path(path)
     with translate_errors(), ExitStack() as undo:
         create_file(path)
+
+        # 1. The lock, before anything is read: another process may be writing.
         lock = None
         if serving:
             lock = ServingLock(path)
             undo.callback(lock.release)
 
+        # 2. The file, of which this is the only name, and how it lies now.
         require_one_name(path)
         files = OpenFiles(path)
         writer = system.connect(path)
         undo.callback(writer.close)
+
+        # 3. The schema. A command leaves an older one to whoever decides to migrate it.
         version = stored_version(writer)
         if not serving and 0 < version < max(scripts()):
             raise StoreUnusable(
@@ -92,7 +98,9 @@ def _open_in_thread(
             raise StoreUnusable(f"{path} can't have a write-ahead log: put it on a local disk")
 
         migrate(writer, report)
-        if serving:  # What a dead process had claimed is free.
+
+        # 4. What a dead process had claimed is free.
+        if serving:
             writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
 
         files.record()
@@ -133,19 +141,23 @@ def stored_version(connection: sqlite3.Connection) -> int:
 def migrate(connection: sqlite3.Connection, report: ReportMigration = report_nothing) -> None:
     """Apply the missing migrations, each in a transaction of its own; two processes may try at
     once. Where none is missing it does not wait for whoever writes."""
-    before, begin = stored_version(connection), time.monotonic()
+    before = stored_version(connection)
+    begin = time.monotonic()
     if before == max(scripts()):
         return
 
     for number, script in scripts().items():
         connection.execute("BEGIN IMMEDIATE")
         try:
+            # Read again within the transaction: another process may have been quicker.
             if stored_version(connection) < number:
                 report(number, max(scripts()))
                 for statement in _split_statements(script):
                     connection.execute(statement)
+
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {number}")
+
             connection.execute("COMMIT")
         except BaseException:
             connection.rollback()
@@ -155,6 +167,7 @@ def migrate(connection: sqlite3.Connection, report: ReportMigration = report_not
 
 
 def _split_statements(script: str) -> Iterator[str]:
+    # Not `executescript`, which commits first: a migration is one transaction.
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -34,6 +34,8 @@ from mmo_trio.storage.sql.statements import Row
 # those of an array of JSON.
 ROWS_PER_STATEMENT: Final = 16
 
+# CROSS JOIN fixes the order of the loops in SQLite: from the few wanted rows to the index of the
+# table, whatever its statistics say.
 _SELECT_TRANSACTIONS = """
     SELECT order_row, progress FROM ({rows}) AS wanted
     CROSS JOIN transactions ON gateway_reference = wanted.column1
@@ -113,8 +115,10 @@ class RecentTransactions:
     def add(self, transactions: Iterable[Transaction]) -> None:
         """Add what is about to be committed; call `clear` if the commit fails."""
         for transaction in transactions:
+            # Taken out first, so that it moves to the end.
             self._transactions.pop(transaction.reference, None)
             self._transactions[transaction.reference] = transaction
+
         while len(self._transactions) > CACHED_MAX:
             del self._transactions[next(iter(self._transactions))]
 
@@ -133,6 +137,8 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
     """Return the working set for these reads, with the transactions of known deposits and of the
     newest uses of references."""
     ledger = Ledger()
+
+    # 1. What decisions ask for by its own key. References and deposits name further transactions.
     used: list[str] = []
     for row in _run_for_rows(connection, _SELECT_REFERENCE_USES, [*reads.references]):
         brand, merchant_reference, gateway_reference, at, earlier = row
@@ -166,6 +172,7 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
             brand for (brand,) in connection.execute("SELECT brand FROM brand_holds")
         )
 
+    # 2. The transactions, most of them from memory: the payment was written a moment ago.
     wanted = reads.transactions.union(ledger.deposits.values(), used)
     unread: list[tuple[str]] = []
     for reference in wanted:
@@ -178,6 +185,7 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
         transaction = serialization.parse_transaction(order, progress)
         ledger.transactions[transaction.reference] = transaction
 
+    # 3. What counts as read: where it is not in the ledger, the store does not have it.
     if wanted == reads.transactions:
         ledger.prefetched = reads
     else:
@@ -240,10 +248,12 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
                 for reference, (was, now) in effect.advanced.items()
             ],
         )
+        # There is one writer: another version would be a fault of ours.
         assert moved.rowcount == len(effect.advanced), (
             "a transaction isn't in the version of its decision"
         )
 
+    # After `advanced`, whose rows they are.
     if effect.redated:
         connection.executemany(
             "UPDATE transactions SET created_at = ?, order_row = ? WHERE gateway_reference = ?",
@@ -324,6 +334,7 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             [(reference, kind.value) for reference, kind in effect.concluded],
         )
 
+    # Only after the deletion: one that is concluded and scheduled again in a batch stays.
     scheduled = effect.scheduled.values()
     plain = [intent for intent in scheduled if not isinstance(intent, PollEnded)]
     if plain:
@@ -346,6 +357,8 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
                 for brand, stored in effect.breakers.items()
             ],
         )
+
+        # Most outcomes leave the state as it is: only where it differs from the last one is a row.
         connection.executemany(
             "INSERT OR IGNORE INTO breaker_changes (brand, at, state)"
             " SELECT column1, column2, column3 FROM (VALUES (?, ?, ?))"
@@ -453,6 +466,7 @@ def next_wake(connection: sqlite3.Connection, after: Instant) -> Instant | None:
 
 def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:
     """Return the references of due transactions, the earliest first."""
+    # Those of one time come in the order of their creation.
     rows = connection.execute(
         "SELECT gateway_reference FROM transactions WHERE wake_at <= ? ORDER BY wake_at, "
         "id LIMIT ?",

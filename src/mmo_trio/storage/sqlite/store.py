@@ -56,6 +56,7 @@ T = TypeVar("T")
 # Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5).
 STORE_TIMEOUT_S = 10.0
 
+# Instructions of SQLite's machine between two looks at the clock: a few milliseconds.
 _PROGRESS_HANDLER_STEPS = 50_000
 
 
@@ -141,6 +142,8 @@ class SqliteStore(Store):
         """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing
         has to be written."""
         assert self._serving_lock is not None, "only a serving process claims work"
+        # Two sources: commits whose callers gave up, of which some took place, and what commands
+        # have scheduled.
         settled = [commit for commit in self._writer.in_doubt if commit.has_ended]
         keys = [key for commit in settled for key in commit.scheduled]
         last_id = self._last_claimed_id
@@ -149,6 +152,7 @@ class SqliteStore(Store):
             in_doubt = [(0, work) for work in statements.open_intents(connection, keys)]
             return (*in_doubt, *statements.unclaimed_intents(connection, last_id, limit))
 
+        # Only now are they forgotten: a read that fails leaves them for the next round.
         found = await self._read(claim)
         assert self._last_claimed_id == last_id, "one task at a time claims work"
         self._writer.in_doubt = [
@@ -216,6 +220,8 @@ class SqliteStore(Store):
         self._is_closed = True
         self._writer.stop_accepting()
         self._readers.drop_waiting()
+
+        # The lock is released in the thread of the writer, after its last write.
         try:
             with trio.move_on_after(self._timeout_s):
                 await self._writer.finish(self._close)
@@ -245,10 +251,12 @@ class SqliteStore(Store):
         half of it is refused, as too few would end in time of those that begin late."""
         if self._is_closed:
             await refuse_closed()
+
         deadline = later(self._system.clock.since_boot(), Span(int(self._timeout_s * SECOND)))
         read = partial(self._read_in_thread, call, deadline)
         with trio.move_on_after(self._timeout_s):
             return await self._readers.run(read, turn_within_s=self._timeout_s / 2)
+
         raise StoreUnavailable(f"the store didn't answer within {self._timeout_s:g} s")
 
     def _read_in_thread(self, call: SqliteCall[T], deadline: MonotonicInstant) -> T:
@@ -265,6 +273,7 @@ class SqliteStore(Store):
                 connection.set_progress_handler(
                     lambda: now() > read.ends_at, _PROGRESS_HANDLER_STEPS
                 )
+                # A transaction, so that all statements see one snapshot.
                 connection.execute("BEGIN")
                 result = call(connection)
                 connection.execute("COMMIT")
@@ -272,6 +281,7 @@ class SqliteStore(Store):
                 connection.close()
                 raise
 
+        # Where the store was closed meanwhile, nobody else closes this one.
         self._idle_readers.append(connection)
         if self._is_closed:
             self._close_readers()
@@ -293,23 +303,30 @@ class SqliteStore(Store):
         with translate_errors():
             connection = self._system.connect(self._path, query_only=True)
             try:
-                connection.execute("BEGIN")  # One snapshot, while the gateway may go on writing.
+                # One snapshot, while the gateway may go on writing.
+                connection.execute("BEGIN")
+
+                # 1. The pages, by SQLite itself.
                 pages = [row[0] for row in connection.execute("PRAGMA integrity_check")]
                 if pages == ["ok"]:
                     found = []
                 else:
                     found = [f"SQLite finds: {page}" for page in pages]
+
+                # 2. The rows, by us.
                 run = partial(run_statement, connection)
                 try:
                     return [*found, *run_query(integrity_errors(self._schema), run)]
                 except sqlite3.DatabaseError:
+                    # Behind a damaged page there may be no row to name.
                     if not found:
                         raise
-                    return found  # Behind a damaged page there may be no row to name.
+                    return found
             finally:
                 connection.close()
 
     def _close(self) -> None:
+        # The lock last: while SQLite has the file open, nobody else may serve it.
         self._close_readers()
         self._writer.close()
         self._serving_probe.release()

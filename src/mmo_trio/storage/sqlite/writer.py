@@ -93,6 +93,7 @@ class SqliteWriter:
         if self._is_closed:
             await refuse_closed()
 
+        # In doubt until the thread has answered, and only where its commit had begun by then.
         attempt = attempt or WriteAttempt()
         write = partial(self._write, call, attempt)
         in_doubt = True
@@ -107,6 +108,8 @@ class SqliteWriter:
                 in_doubt = False
                 raise
             finally:
+                # Also when the caller is cancelled. What such an attempt has scheduled is claimed
+                # once it has ended, or nobody would do it.
                 in_doubt = attempt.abandon() and in_doubt
                 if in_doubt:
                     self.in_doubt.append(attempt)
@@ -132,10 +135,12 @@ class SqliteWriter:
         if self._is_closed:
             await refuse_closed()
 
+        # Read without the thread's lock: it is set before the attempt dates anything.
         active = self._active
         if active is None or active.creates_from >= before:
             return
 
+        # The calls run in their order: this one's turn comes when that write has ended.
         with trio.move_on_after(self.timeout_s):
             await self._calls.run(_do_nothing)
             return
@@ -169,26 +174,31 @@ class SqliteWriter:
         except sqlite3.Error as error:
             raise_translated(error)
         finally:
-            attempt.has_ended, self._active = True, None
+            attempt.has_ended = True
+            self._active = None
 
     def _write_and_commit(self, call: SqliteCall[T], attempt: WriteAttempt) -> T:
         connection = self._require_connection()
         try:
+            # IMMEDIATE takes the write lock now: one that began by reading may not get it later.
             connection.execute("BEGIN IMMEDIATE")
             changes = connection.total_changes
             result = call(connection)
 
+            # In the same commit, so that a backup of between two commits has its own epoch.
             raised = None
             if connection.total_changes > changes:
                 raised = self._raise_epoch(connection)
                 self.has_unmarked_commits = self._raise is not None
 
+            # The last moment at which a caller that has given up can prevent it.
             attempt.begin_commit()
             self._commit(connection)
             self._files.verify_committed()
             self._log_bound.note_commit(self._files.log_bytes)
             if raised is not None:
-                self.raised_state, self.has_unmarked_commits = raised, False
+                self.raised_state = raised
+                self.has_unmarked_commits = False
         except BaseException as error:
             self._roll_back(connection, error)
             raise
@@ -202,6 +212,7 @@ class SqliteWriter:
         now = clock.monotonic()
         if self._raise is None or now < self._raise_at:
             return None
+
         self._raise_at = later(now, self._raise_interval)
         rows = connection.execute(self._raise, (clock.raw_wall_time(),)).fetchall()
         return parse_store_state(rows)
@@ -210,12 +221,14 @@ class SqliteWriter:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if primary_code(error) == sqlite3.SQLITE_IOERR:  # It may be on the disk all the same.
+            # It may be on the disk all the same.
+            if primary_code(error) == sqlite3.SQLITE_IOERR:
                 raise OutcomeUnknown(f"SQLite: {error}") from error
             raise
 
     def _roll_back(self, connection: sqlite3.Connection, error: BaseException) -> None:
         """Roll back; a connection that is broken is closed, and the next write opens another."""
+        # It may hold what was not committed.
         self.recent.clear()
         broken = must_reconnect_after(error) or isinstance(error, OutcomeUnknown)
         try:
@@ -235,16 +248,19 @@ class SqliteWriter:
             self._files.verify()
         if self.connection is None:
             self.connection = self._reconnect()
+
         return self.connection
 
     def _reconnect(self) -> sqlite3.Connection:
         connection = self._system.connect(self._path)
         try:
-            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # Opens the log.
+            # The first read opens the log.
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
             self._files.record()
         except BaseException:
             connection.close()
             raise
+
         return connection
 
 
