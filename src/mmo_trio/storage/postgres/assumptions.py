@@ -72,16 +72,21 @@ class Assumptions:
 
     def working_set(self, reads: Reads, connection: PostgresConnection) -> LoadedBatch | None:
         """Return what a load would most likely return; None when it has to be loaded."""
+        # 1. Only references, payments and callbacks are assumed; all else is loaded.
         if reads.deposits or reads.claims or reads.usage or reads.reversals:
             return None
         if reads.references and self._loads_without_use < LOADS_BEFORE_ASSUMPTION:
             return None
+
+        # A submission that is to begin would fail its payment for a hold that may have ended since.
         if reads.held_brands and self._held_brands and reads.transactions:
-            return None  # A submission that is to begin would fail its payment, and nobody ask why.
+            return None
 
         ledger = Ledger(
             prefetched=reads, not_before=self._not_before, held_brands=self._held_brands
         )
+
+        # 2. Payments as they were committed here, on a session that was open by then.
         for reference in reads.transactions:
             known = self._committed.get(reference)
             if known is None or known.began_at < connection.opened_at:
@@ -89,6 +94,7 @@ class Assumptions:
 
             ledger.transactions[reference] = known.transaction
 
+        # 3. Callbacks that were scheduled here. Fence 0: never claimed by an owner of the channel.
         fences: dict[IntentKey, int] = {}
         for key in reads.intents:
             known = self._committed.get(key[0])
@@ -120,10 +126,13 @@ class Assumptions:
         for transaction in effect.written_transactions:
             reference = transaction.reference
             callback = effect.scheduled.get((reference, IntentKind.CALLBACK))
+
+            # Taken out first, so that it moves to the end.
             committed.pop(reference, None)
             if callback is not None or not transaction.progress.stage.is_terminal:
                 committed[reference] = CommittedPayment(transaction, callback, began_at)
 
+        # Those that nothing has happened to for long, and the oldest where there are too many.
         while committed:
             oldest = next(iter(committed))
             is_old = committed[oldest].began_at < began_at - COMMITTED_FOR_S
@@ -140,9 +149,13 @@ class Assumptions:
         except psycopg.Error as error:
             if classify_error(error) is not PostgresErrorKind.CONFLICT:
                 raise
+
+            # The next attempt loads, and so do later batches until it has held again.
             self._loads_without_use = 0
             for reference in reads.transactions:
                 self._committed.pop(reference, None)
+
+            # Nothing was stored, so there is no outcome to ask for.
             commit.results.clear()
 
 

@@ -16,7 +16,8 @@ import trio_asyncio
 
 from mmo_trio.storage.interface.store import StoreUnusable
 
-_imported = list(sys.modules)  # In the order in which their imports ended.
+# In the order in which their imports ended.
+_imported = list(sys.modules)
 if "psycopg" in _imported and _imported.index("psycopg") < _imported.index("trio_asyncio"):
     raise StoreUnusable(
         "this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first"
@@ -42,7 +43,9 @@ def unwrap_single_exception() -> Iterator[None]:
         yield
     except BaseExceptionGroup as group:
         inner = group
+
     while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
         inner = inner.exceptions[0]
+
     if inner is not None:
         raise inner

@@ -32,6 +32,8 @@ READER_CONNECTIONS = 4
 # Seconds for the session of a single call to end.
 _END_TIMEOUT_S = 3.0
 
+# What an address may set otherwise. A server that has vanished is noticed within some ten seconds;
+# the system's own defaults take two hours.
 _CONNINFO_DEFAULTS: dict[str, Any] = {
     "target_session_attrs": "read-write",
     "application_name": "mmo-gateway",
@@ -112,6 +114,7 @@ async def call_when_reachable(
 
     `extra_time_s`: how much longer than until the deadline the call may take.
     """
+    # No pool yet: at the start the session is used once, and must be gone before the pools come.
     backoff = Backoff(deadline)
     while True:
         try:
@@ -125,6 +128,7 @@ async def call_when_reachable(
         except psycopg.Error as error:
             if classify_error(error) is not PostgresErrorKind.DISCONNECTED:
                 raise translate_error(error) from error
+
             await backoff.wait(error)
 
 
@@ -139,10 +143,12 @@ class Backoff:
     async def wait(self, error: Exception) -> None:
         """Wait a little; raise this error, as the store's, when the deadline would pass
         meanwhile."""
+        # Jitter: all processes lose a server at the same moment, and must not come back as one.
         delay_s = self._next_s * random.uniform(0.5, 1.0)
         self._next_s = min(self._next_s * 2, self._max_s)
         if trio.current_time() + delay_s >= self._deadline:
             raise translate_error(error) from error
+
         await trio.sleep(delay_s)
 
 
@@ -159,10 +165,13 @@ async def call_with_retry(
         except psycopg.Error as error:
             if trio.current_time() >= deadline:
                 raise StoreUnavailable("PostgreSQL didn't answer in time") from error
+
+            # A call that only reads, or whose repetition does no harm, is made again.
             if classify_error(error) not in (
                 PostgresErrorKind.DISCONNECTED,
                 PostgresErrorKind.UNCONFIRMED,
             ):
                 raise translate_error(error) from error
+
             with trio.CancelScope(shield=True):
                 await backoff.wait(error)

@@ -185,17 +185,23 @@ class DistributedTables(Tables):
 
     def guard(self, commit: Commit[Any], effect: NetEffect) -> None:
         """Leave the epoch, which is in no shard: it would make a second phase of the commit."""
-        commit.brand, commit.raiser, commit.may_join = commit_brand(effect), None, False
+        commit.brand = commit_brand(effect)
+        commit.raiser = None
+        commit.may_join = False
 
     async def waiting_brands(
         self, connection: PostgresConnection, values: Mapping[str, object]
     ) -> Sequence[str]:
+        # Between brands that are settled, and after the last of them.
         cursor = await connection.execute(_SELECT_GAPS.encode(), values)
         gaps = await cursor.fetchall()
-        waiting = await fetch_rows(connection, SELECT_WAITING_AFTER, gaps[-1][1] if gaps else "")
-        if gaps:
-            after, before = map(list, zip(*gaps, strict=True))
-            waiting += await fetch_rows(connection, SELECT_WAITING_IN_GAPS, after, before)
+        if not gaps:
+            return [brand for (brand,) in await fetch_rows(connection, SELECT_WAITING_AFTER, "")]
+
+        last_settled = gaps[-1][1]
+        waiting = await fetch_rows(connection, SELECT_WAITING_AFTER, last_settled)
+        after, before = map(list, zip(*gaps, strict=True))
+        waiting += await fetch_rows(connection, SELECT_WAITING_IN_GAPS, after, before)
         return [brand for (brand,) in waiting]
 
     async def find_callbacks(
@@ -203,18 +209,27 @@ class DistributedTables(Tables):
     ) -> tuple[int | None, Sequence[Row]]:
         """Search for those of as many brands as is possible in SEARCH_FOR_S, without their
         marks."""
+        # 1. Which channels are ours, as far as the caller knows the same.
         began_at = trio.current_time()
         stored = dict[str, int](
             await fetch_rows(connection, _SELECT_FENCES, search.holder, list(search.room))
         )
-        known = stored if search.known is None else search.known
+        known: Mapping[str, int] = stored
+        if search.known is not None:
+            known = search.known
+
         owned = {brand: fence for brand, fence in stored.items() if known.get(brand) == fence}
+
+        # 2. Which of their brands have callbacks waiting: one statement for all shards.
         taken = [payment for brand in owned for payment in search.taken.get(brand, ())]
         brands = [
             brand
             for (brand,) in await fetch_rows(connection, SELECT_WAITING_BRANDS, list(owned), taken)
         ]
-        random.shuffle(brands)  # No brand is always among those for which the time is not enough.
+
+        # 3. The callbacks, shard by shard, in any order: no brand is always among those for which
+        #    the time is not enough.
+        random.shuffle(brands)
         found: list[Row] = []
         for first in range(0, len(brands), BRANDS_PER_SEARCH):
             if first and trio.current_time() - began_at > SEARCH_FOR_S:
@@ -226,7 +241,9 @@ class DistributedTables(Tables):
             except psycopg.Error as error:
                 if not found or classify_error(error) is PostgresErrorKind.DISCONNECTED:
                     raise
-                break  # What has been found is this process's to send.
+
+                # What has been found is this process's to send.
+                break
 
         return None, found
 
@@ -239,6 +256,7 @@ class DistributedTables(Tables):
         for brand, reference, kind in await fetch_rows(connection, SELECT_ABANDONED, ended, limit):
             by_brand.setdefault(brand, []).append((reference, kind))
 
+        # In the order of the brands, as every process claims: no two wait for each other.
         claimed: list[Row] = []
         for brand, keys in sorted(by_brand.items()):
             references, kinds = map(list, zip(*keys, strict=True))
@@ -270,6 +288,7 @@ async def _find_of_brands(
             taken = list(search.taken.get(brand, ()))
             values = {"brand": brand, "fence": fence, "room": search.room[brand], "taken": taken}
             cursors.append(await connection.execute(FIND_CALLBACKS.encode(), values, binary=True))
+
     return [row for cursor in cursors for row in await cursor.fetchall()]
 
 
@@ -314,6 +333,7 @@ async def distribute(connection: PostgresConnection) -> None:
             " statements are for one server"
         )
 
+    # `brand_batches` last: by it the tables count as distributed.
     await fetch_rows(connection, "SELECT create_distributed_function('still_so(boolean)')")
     await _distribute_tables(connection, DISTRIBUTED_TABLES)
     await connection.execute(_CREATE_BRAND_BATCHES.encode())
@@ -324,8 +344,12 @@ async def distribute(connection: PostgresConnection) -> None:
 
 
 async def _distribute_tables(connection: PostgresConnection, tables: Sequence[str]) -> None:
+    # All beside the first, so that the rows of a brand are on one worker.
     for (table,) in await fetch_rows(connection, _SELECT_UNDISTRIBUTED, list(tables)):
-        together = "default" if table == "transactions" else "transactions"
+        together = "transactions"
+        if table == "transactions":
+            together = "default"
+
         await connection.execute(
             "SELECT create_distributed_table(%s, 'brand', colocate_with => %s)",
             (table, together),

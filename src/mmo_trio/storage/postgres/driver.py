@@ -13,7 +13,8 @@ from __future__ import annotations
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.system.known_releases import PSYCOPG
 
-if (fault := PSYCOPG.fault()) is not None:  # Before anything is imported from it.
+# Before anything is imported from it.
+if (fault := PSYCOPG.fault()) is not None:
     raise StoreUnusable(fault)
 
 import ctypes
@@ -44,6 +45,8 @@ class WaitingConnection(AsyncConnection[tuple[Any, ...]]):
 
     async def wait(self, gen: PQGen[T], *arguments: Any, **options: Any) -> T:
         """Run one of psycopg's generators to its end."""
+        # As psycopg itself does in asyncio: the generator says what it waits for, and is told what
+        # is ready.
         handle = self.pgconn.socket
         try:
             wanted = next(gen)
@@ -66,13 +69,21 @@ class WaitingConnection(AsyncConnection[tuple[Any, ...]]):
 async def _wait_for_either(handle: int) -> Ready:
     """Wait until the socket can be read from or written to, which is at once unless its buffer is
     full."""
+    # 1. The usual case, without two tasks: there is room to write.
     poll = select.poll()
     poll.register(handle, select.POLLIN | select.POLLOUT)
     for _, events in poll.poll(0):
-        return Ready(
-            (Ready.W if events & select.POLLOUT else 0)
-            | (Ready.R if events & ~select.POLLOUT else 0)
-        )
+        at_once = Ready.NONE
+        if events & select.POLLOUT:
+            at_once = Ready(at_once | Ready.W)
+
+        # An error or a hang-up is read, too.
+        if events & ~select.POLLOUT:
+            at_once = Ready(at_once | Ready.R)
+
+        return at_once
+
+    # 2. Whichever comes first.
 
     ready = Ready.NONE
 
@@ -135,5 +146,7 @@ def _find_verbosity_function() -> SetVerbosity | None:
         function = ctypes.CDLL(sys.modules[pq.PGconn.__module__].__file__).PQsetErrorVerbosity
     except (OSError, AttributeError):
         return None
+
+    # Without these, ctypes cuts the pointer to 32 bits.
     function.argtypes = [ctypes.c_void_p, ctypes.c_int]
     return function

@@ -154,9 +154,12 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
     if isinstance(error, StoreReplaced):
         return PostgresErrorKind.UNAVAILABLE
 
+    # What has an SQLSTATE comes from the server, by the code itself or by its class.
     state = error.sqlstate or ""
     if found := KINDS_BY_SQLSTATE.get(state) or KINDS_BY_CLASS.get(state[:2]):
         return found
+
+    # What has none is psycopg's own: the connection is lost, or was used wrongly.
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return PostgresErrorKind.DISCONNECTED
 
@@ -166,6 +169,7 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
 def translate_error(error: Exception) -> Exception:
     """Return the error as a store's, with PostgreSQL's first line, a remedy and no values;
     programming errors stay as they are."""
+    # The store's errors are told to merchants and staff, so no value of a row may stand in them.
     line = _first_line(error)
     remedy = None
     if isinstance(error, psycopg.Error):

@@ -83,17 +83,22 @@ async def migrate(connection: PostgresConnection, report: ReportMigration = repo
     session, so it ends with a killed process."""
     await _acquire_lock(connection)
     try:
-        before, begin = await stored_version(connection), trio.current_time()
+        before = await stored_version(connection)
+        begin = trio.current_time()
         for number, script in scripts().items():
+            # Read before each: one may say that this program can't go on.
             if await stored_version(connection) < number:
                 report(number, latest_version())
                 await _apply(connection, number, script)
 
         log_migration(before, latest_version(), trio.current_time() - begin)
+
+        # Where serving processes don't own the tables, nobody else does it.
         await maintain_partitions(connection)
         while await maintain_partitions(connection, of_past=True):
-            pass  # Where serving processes don't own the tables, nobody else does it.
+            pass
     finally:
+        # A connection in any other state is ended, and its locks with it.
         if connection.is_idle:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _MIGRATION_LOCK)
 
@@ -107,15 +112,19 @@ async def _acquire_lock(connection: PostgresConnection) -> None:
         )
         if is_ours:
             return
+
         await trio.sleep(_LOCK_POLL_INTERVAL_S)
 
 
 async def _apply(connection: PostgresConnection, number: int, script: str) -> None:
+    # Outside a transaction nothing is undone: its version is recorded once all of it is done, and
+    # until then it is repeated.
     if _CONCURRENTLY.search(script):
         await _execute_script(connection, script)
         await _record_version(connection, number, script)
         return
 
+    # Whoever writes waits behind a migration that waits for its locks, so it gives up soon.
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '3s'")
         await connection.execute("SET LOCAL statement_timeout = 0")
@@ -140,6 +149,8 @@ def script_statements(script: str) -> Iterator[str]:
     statement = ""
     for part in script.split(";\n"):
         statement += part
+
+        # An odd number: the end of the line is within the body of a function.
         if statement.count("$$") % 2:
             statement += ";\n"
         else:
@@ -157,6 +168,7 @@ async def _require_alone(connection: PostgresConnection) -> None:
             processes = "1 process serves"
         else:
             processes = f"{serving} processes serve"
+
         raise StoreUnusable(
             f"{processes} this database with an earlier version, which can't use the tables of "
             f"this one: stop them,"
@@ -165,8 +177,10 @@ async def _require_alone(connection: PostgresConnection) -> None:
 
 
 async def _record_version(connection: PostgresConnection, number: int, script: str) -> None:
-    needs = _NEEDS.search(script)
+    needs = 0
+    if found := _NEEDS.search(script):
+        needs = int(found[1])
+
     await connection.execute(
-        "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)",
-        (number, int(needs[1]) if needs else 0),
+        "INSERT INTO mmo_schema (version, needs) VALUES (%s, %s)", (number, needs)
     )

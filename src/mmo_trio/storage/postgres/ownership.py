@@ -152,7 +152,11 @@ class PostgresChannelOwnership:
             await self._renew_lease()
 
     async def _renew_lease(self) -> int:
-        number = NO_HOLDER if self._has_ended_lease else self.lease_number
+        # One that was ended by this process is never renewed, whatever the server has learnt of it.
+        number = self.lease_number
+        if self._has_ended_lease:
+            number = NO_HOLDER
+
         self.lease_number = await self._call_once(lambda c: renew_lease(c, number))
         self._has_ended_lease = False
         return self.lease_number
@@ -174,8 +178,14 @@ class PostgresChannelOwnership:
         end_leases: bool = False,
     ) -> Sequence[Channel]:
         began_at = trio.current_time()
+
+        # Most times only brands that this process knows of are looked at: to look through all that
+        # wait costs as much as there are.
         is_whole = waiting is None or self._channel_scans.is_due(began_at)
-        named = None if is_whole else waiting
+        named = waiting
+        if is_whole:
+            named = None
+
         if named is not None and not named and not end_leases:
             return ()
 
@@ -186,6 +196,7 @@ class PostgresChannelOwnership:
         if is_whole:
             self._channel_scans.record(began_at, trio.current_time())
 
+        # What waits there from before is below any mark.
         self._marks.forget(claim.brand for claim in claimed)
         return claimed
 
@@ -202,13 +213,19 @@ class PostgresChannelOwnership:
         began_at = time.monotonic()
         self._marks.forget(afresh)
         is_whole = self._marks.whole_scans.is_due(began_at)
-        marks = {brand: 0 if is_whole else self._marks.begin(brand, began_at) for brand in room}
+        if is_whole:
+            marks = dict.fromkeys(room, 0)
+        else:
+            marks = {brand: self._marks.begin(brand, began_at) for brand in room}
+
         search = CallbackSearch(self.lease_number, room, marks, taken or {}, known)
         last_id, rows = await self._call_once(lambda c: self.tables.find_callbacks(c, search))
         now = time.monotonic()
         if is_whole:
             self._marks.whole_scans.record(began_at, now)
 
+        # A brand whose room was used up has more above its last row; of any other nothing waits up
+        # to the last id that was given when the search began.
         found = Counter(brand for *_, brand, _ in rows)
         for *_, brand, id in rows:
             self._marks.set(brand, now, id)
@@ -230,11 +247,14 @@ class PostgresChannelOwnership:
     async def release(
         self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]
     ) -> None:
-        brands, numbers = list(fences), list(fences.values())
-        stored = [
-            serialize_breaker(breakers[brand]) if brand in breakers else None for brand in brands
-        ]
-        values = (brands, numbers, stored, self.lease_number)
+        stored: list[bytes | None] = []
+        for brand in fences:
+            if brand in breakers:
+                stored.append(serialize_breaker(breakers[brand]))
+            else:
+                stored.append(None)
+
+        values = (list(fences), list(fences.values()), stored, self.lease_number)
         await self._call_once(lambda c: c.execute(_RELEASE_CHANNELS.encode(), values))
 
     def close(self) -> None:
@@ -251,6 +271,7 @@ class PostgresChannelOwnership:
 async def _run_call_once(pool: ConnectionPool, call: PostgresCall[T]) -> T:
     has_begun = False
 
+    # While it waits for a connection nothing has happened, and nothing is in doubt.
     async def begin(connection: PostgresConnection) -> T:
         nonlocal has_begun
         has_begun = True
@@ -295,8 +316,9 @@ async def claim_channels(
 ) -> Sequence[Channel]:
     """Claim the channels that have callbacks waiting and no owner, or this one under a fence that
     is not known. With `waiting`, claim only channels of these brands."""
+    # All that the dead have left is wanted.
     if end_leases and (await connection.execute(EXPIRE_LEASES.encode())).rowcount:
-        waiting = None  # All that the dead have left is wanted.
+        waiting = None
 
     values = {
         "excluding": list(excluding),
@@ -309,12 +331,20 @@ async def claim_channels(
         waiting = await tables.waiting_brands(connection, values)
 
     values["waiting"] = list(waiting or ())
-    statement = _CLAIM_CHANNELS.format(waiting=_WAITING if waiting is None else _NAMED)
-    cursor = await connection.execute(statement.encode(), values)
-    return [
-        Channel(brand, fence, INITIAL_SNAPSHOT if breaker is None else parse_breaker(breaker))
-        for brand, fence, breaker in await cursor.fetchall()
-    ]
+    source = _NAMED
+    if waiting is None:
+        source = _WAITING
+
+    cursor = await connection.execute(_CLAIM_CHANNELS.format(waiting=source).encode(), values)
+    claimed: list[Channel] = []
+    for brand, fence, row in await cursor.fetchall():
+        breaker = INITIAL_SNAPSHOT
+        if row is not None:
+            breaker = parse_breaker(row)
+
+        claimed.append(Channel(brand, fence, breaker))
+
+    return claimed
 
 
 _USE_CONFIGURATION = "UPDATE holders SET process = %s, configuration = %s WHERE id = %s AND id > 0"
@@ -371,6 +401,8 @@ _DELETE_LEFT_OVER = """
 async def purge(connection: PostgresConnection) -> None:
     """Delete leases that ended long ago and hold nothing, and intents to submit what has ended."""
     await connection.execute(_DELETE_LEFT_OVER.encode(), (LEFT_OVER_MAX,))
+
+    # A lease that intents still name stays: they are claimed by way of it.
     ended = [id for (id,) in await fetch_rows(connection, _SELECT_LONG_ENDED)]
     if ended:
         holding = await fetch_rows(

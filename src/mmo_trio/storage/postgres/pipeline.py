@@ -34,10 +34,13 @@ _NULL = b"\xff\xff\xff\xff"
 def _array_encoder(oid: int, encode: Encode) -> Encode:
     """Return the encoder of an array of this type: one dimension, counted from 1."""
 
-    head_of_one, null = _array_head(1, 0, oid, 1, 1), _array_head(1, 1, oid, 1, 1) + _NULL
+    # Dimensions, whether there are NULLs, type, length, first index: `array_recv` of the server.
+    head_of_one = _array_head(1, 0, oid, 1, 1)
+    null = _array_head(1, 1, oid, 1, 1) + _NULL
 
     def encode_all(elements: Sequence[Any]) -> bytes:
-        if len(elements) == 1:  # As in all small batches.
+        # As in all small batches.
+        if len(elements) == 1:
             if (only := elements[0]) is None:
                 return null
 
@@ -121,6 +124,7 @@ class PreparedStatement:
     formats: Sequence[int] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        # `%s::text` becomes `$1::text`: the server needs the types, as values come in binary.
         types = _PLACEHOLDER.findall(self.sql)
         parts = _PLACEHOLDER.split(self.sql)[::2]
         assert len(types) == self.sql.count("%"), f"a value without a type in {self.sql}"
@@ -173,7 +177,9 @@ def _pipeline(
 ) -> Generator[Wait, Ready | int, list[Any]]:
     """Send everything and fetch a result for each statement; leave the connection in the state
     before."""
-    pgconn, prepared = connection.pgconn, connection.prepared
+    # 1. Send everything: what this session has not prepared yet comes first.
+    pgconn = connection.pgconn
+    prepared = connection.prepared
     unprepared = dict.fromkeys(
         item.statement for item in statements if item.statement.name not in prepared
     )
@@ -186,6 +192,7 @@ def _pipeline(
             item.statement.name, item.values, item.statement.formats, pq.Format.BINARY
         )
 
+    # 2. Read everything. A statement after one that failed has a result that says so.
     pgconn.pipeline_sync()
     results = yield from _collect_results(pgconn)
     pgconn.exit_pipeline_mode()
@@ -193,6 +200,7 @@ def _pipeline(
         if result.status == pq.ExecStatus.COMMAND_OK:
             prepared.add(statement.name)
 
+    # 3. A BEGIN among them has left a failed transaction open.
     if pgconn.transaction_status == pq.TransactionStatus.INERROR:
         pgconn.send_query(b"ROLLBACK")
         yield from _flush(pgconn)

@@ -27,6 +27,7 @@ SETTLED_AFTER_S = 3.0
 # Seconds between two whole scans of a queue at least.
 WHOLE_SCAN_INTERVAL_S = 5.0
 
+# What a commit that took long has added is found within this time.
 WHOLE_SCAN_INTERVAL_MAX_S = 10.0
 
 # A whole scan is repeated after so many times its own duration: it takes half a percent of the
@@ -68,8 +69,11 @@ class ScanMarks:
         marks = self._marks.get(brand)
         if marks is None:
             return 0
+
+        # The latest one that has settled; from it on, all that may have come late is found.
         while len(marks) > 1 and marks[1][0] <= now - SETTLED_AFTER_S:
             marks.popleft()
+
         at, id = marks[0]
         if at <= now - SETTLED_AFTER_S:
             return id
@@ -94,6 +98,7 @@ _REPEATED_SPAN = Span(10 * SECOND)
 
 _BEGINNING = Instant(-(2**63))
 
+# Each living process wakes its share, by the hash of the reference; one without a lease, all.
 _IN_SHARE = """
     (NOT EXISTS (SELECT FROM alive WHERE id = %(me)s) OR EXISTS (
         SELECT FROM alive WHERE id = %(me)s
@@ -151,6 +156,7 @@ class DueSearch:
         if is_whole:
             self._whole_searches.record(began_at, time.monotonic())
 
+        # With a full round more may be due: the next search begins where this one has.
         if len(found) < limit:
             self._searched_until = now
 

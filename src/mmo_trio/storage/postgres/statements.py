@@ -60,6 +60,7 @@ class JoinableStatement(PreparedStatement):
         else:
             sql = write or f"SELECT {check}"
 
+        # It has no table where it only checks.
         made = cls(sql, write, check)
         found = _TABLE.match(write)
         if found:
@@ -83,15 +84,16 @@ class StatementJoiner:
         shape = tuple(statement.statement for statement in statements)
         joined = self._made.get(shape)
         if joined is None:
-            joined = None
-            if len(self._made) < SHAPES_MAX:
-                joined = _join(shape)
+            if len(self._made) >= SHAPES_MAX:
+                return None
 
+            joined = _join(shape)
             if joined is None:
                 return None
 
             self._made[shape] = joined
 
+        # In the text all writes come before all checks, and so do their values.
         values: list[bytes | None] = []
         checked: list[bytes | None] = []
         for statement in statements:
@@ -105,6 +107,8 @@ class StatementJoiner:
 def _join(shape: _Shape) -> PreparedStatement | None:
     parts = [part for part in shape if isinstance(part, JoinableStatement)]
     writes = {f"w{nth}": part.write.strip() for nth, part in enumerate(parts) if part.write}
+
+    # Two that write one table may depend on their order, which WITH does not keep.
     tables = {part.table for part in parts if part.write}
     if len(parts) < len(shape) or len(tables) < len(writes):
         return None
@@ -161,7 +165,10 @@ class BrandStatement:
         self, rows: Rows, count: CountRows | None = None
     ) -> Iterator[BoundStatement]:
         """Yield the statement for these rows; `count` returns the number that its check needs."""
-        counted = () if count is None else (count(rows),)
+        counted: tuple[int, ...] = ()
+        if count is not None:
+            counted = (count(rows),)
+
         values = *counted, *islice(zip(*rows, strict=True), self._arrays_in_check)
         if self._of_one_row is not None and len(rows) == 1:
             yield self._of_one_row.bind(*rows[0], *values)
@@ -175,7 +182,10 @@ class BrandStatement:
         batches wait for each other."""
         for _, group in groupby(sorted(rows, key=itemgetter(0)), key=itemgetter(0)):
             same_brand = list(group)
-            counted = () if count is None else (count(same_brand),)
+            counted: tuple[int, ...] = ()
+            if count is not None:
+                counted = (count(same_brand),)
+
             yield self.on_shards.bind_rows(same_brand, *counted)
 
 
@@ -213,6 +223,7 @@ class InsertStatement:
     def bind_on_shards(self, rows: Rows) -> Iterator[BoundStatement]:
         """Yield the statement for these rows as VALUES, or several of numbers of rows that
         recur."""
+        # Powers of two, so that few statements are prepared for all numbers of rows.
         left = list(rows)
         while left:
             count = min(1 << (len(left).bit_length() - 1), INSERTED_ROWS_MAX)
@@ -244,6 +255,7 @@ class KnownBrands:
 
     def add(self, gateway_reference: str, brand: str) -> None:
         """Remember the brand of a transaction, and forget one that was learnt long ago."""
+        # The first of a dict is the one that was added longest ago.
         known = self._brands
         if gateway_reference not in known and len(known) >= self._limit:
             del known[next(iter(known))]

@@ -166,14 +166,13 @@ class ProviderAccount:
 
     def __attrs_post_init__(self) -> None:
         provider = self.provider
+        self._signer = None
         if isinstance(provider, SignsIn):
             self._signer = provider
-        else:
-            self._signer = None
+
+        self._judge = None
         if isinstance(provider, JudgesAnswers):
             self._judge = provider
-        else:
-            self._judge = None
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         """Return the provider's answer. Raises ExchangeFailed, which says whether the request may
@@ -214,6 +213,7 @@ class ProviderAccount:
         if not signer.rejects_token(answer):
             return answer
 
+        # Once more only: one that is rejected as well is the answer.
         self._discard_token(scope, token)
         token = await self._valid_token(signer, scope)
         return await self._send_through_breaker(_with_token(request, token), lane)
@@ -224,27 +224,34 @@ class ProviderAccount:
         if slot.token is not None and slot.token.is_fresh(self.moment().time):
             return slot.token
 
+        # Somewhat before the deadline of the request, which is not sent then: the error says that.
         began = trio.current_time()
         limit = min(began + SIGN_IN_TIMEOUT_S, trio.current_effective_deadline() - 0.1)
         with trio.move_on_at(limit):
             async with slot.lock:
-                if slot.token is not None and slot.token.is_fresh(self.moment().time):
+                # 1. Another task has signed in, or has failed to, while this one waited.
+                if slot.token is not None and slot.token.is_fresh(self.now().time):
                     return slot.token
                 if trio.current_time() < slot.failure_expires_at:
                     raise ExchangeFailed(
                         slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with
                     )
+
+                # 2. Another process has: some operators let one token be valid at a time. Not the
+                #    one that was refused a moment ago.
                 shared = self.shared_tokens and await self.shared_tokens.read(scope)
                 if shared and shared.value != slot.refused and shared.is_fresh(self.moment().time):
                     slot.token = shared
                 else:
                     slot.token = await self._sign_in(signer, scope, slot)
+
                 return slot.token
 
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
     async def _sign_in(self, signer: SignsIn, scope: str, slot: _TokenSlot) -> AccessToken:
-        now, exchanges = self.moment(), list[tuple[HttpRequest, HttpResponse]]()
+        now = self.now()
+        exchanges: list[tuple[HttpRequest, HttpResponse]] = []
 
         async def exchange(request: HttpRequest) -> HttpResponse:
             answer = await self._send_through_breaker(request, self._sign_ins)
@@ -254,27 +261,30 @@ class ProviderAccount:
         try:
             token = await drive_async(signer.sign_in(scope, now=now), exchange)
             self.counts["sign_ins"] += 1
+
+            # What is kept is the answer, so it must be the only one.
             if self.shared_tokens is not None and len(exchanges) == 1:
                 await self.shared_tokens.keep(scope, *exchanges[0], now=now.time)
 
             return token
         except SignInFailed as error:
             logger.error("sign_in_rejected", provider=self.provider.name, reason=error.reason)
-            slot.failure, slot.refused_with = (
-                f"Signing in was refused: {error.reason}",
-                error.status,
-            )
+            slot.failure = f"Signing in was refused: {error.reason}"
+            slot.refused_with = error.status
         except ExchangeFailed as error:
-            slot.failure, slot.refused_with = f"Signing in failed: {error.reason}", None
+            slot.failure = f"Signing in failed: {error.reason}"
+            slot.refused_with = None
 
         self.counts["sign_ins_failed"] += 1
         slot.failure_expires_at = trio.current_time() + SIGN_IN_FAILURE_TTL_S
         raise ExchangeFailed(slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with)
 
     def _discard_token(self, scope: str, token: AccessToken) -> None:
+        # Another task may have a new one by now, which nobody has rejected.
         slot = self._token_slots[scope]
         if slot.token is token:
-            slot.token, slot.refused = None, token.value
+            slot.token = None
+            slot.refused = token.value
 
     async def _send_through_breaker(self, request: HttpRequest, lane: _Lane) -> HttpResponse:
         """Send one request when it is its turn, if the breaker permits it."""
@@ -287,7 +297,11 @@ class ProviderAccount:
 
         is_about_payee = lane is self._payee_questions
         is_question = is_about_payee or lane is self._questions
-        send = (self.send_question if is_question else None) or self.send_request
+        send = self.send_request
+        if is_question and self.send_question is not None:
+            send = self.send_question
+
+        # None until it is known what the request says about the provider's health.
         succeeded: bool | None = None
         try:
             answer = await send(request)
@@ -296,6 +310,7 @@ class ProviderAccount:
             if not is_question or answer.status != TOO_MANY_REQUESTS:
                 succeeded = not is_unavailable
 
+            # The longest wait that was asked for counts, whichever answer comes last.
             if answer.status in WAIT_STATUSES:
                 wait_s = retry_after(answer, now=self.moment().utc) / clock.SECOND
                 lane.opens_at = max(lane.opens_at, trio.current_time() + wait_s)
@@ -318,6 +333,7 @@ class ProviderAccount:
 
     async def _wait_for_turn(self, lane: _Lane) -> None:
         """Wait for as long as the provider has asked for, then for the rate limit."""
+        # Looked at again after the wait: another answer may have asked for a longer one.
         while lane.opens_at > trio.current_time():
             self._check_turn(lane.opens_at, "The provider has asked for a longer wait.")
             await trio.sleep_until(lane.opens_at)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import MappingProxyType
 
@@ -160,6 +160,7 @@ class EndedPolls:
         """Return 0 when the payment may be polled now, and remember that it is; otherwise the
         seconds for which it stays in `waiting`, or -1 when it only takes the place of one that
         waits already."""
+        # Those of longer ago than an interval say nothing any more.
         reference = work.intent.gateway_reference
         while (
             self._polled_at and next(iter(self._polled_at.values())) + ENDED_POLL_INTERVAL_S <= now
@@ -251,26 +252,29 @@ class ProviderWorker:
         unfinished work of its payment, because that work may be its cause, or end without an
         answer. A payment that has ended is polled at most once in two seconds, however many hints
         come, and after all others; it is polled until the provider answers."""
-        is_poll, is_of_ended = (
-            isinstance(work.intent, PollProvider),
-            isinstance(work.intent, PollEnded),
-        )
+        is_poll = isinstance(work.intent, PollProvider)
+
+        # 1. A payment in progress: a poll is dropped, all else follows. The poll of a payment whose
+        #    submission waits here says that another process has submitted it since.
         reference = work.intent.gateway_reference
         if reference in self._claimed:
             if not is_poll:
                 self._claimed[reference] = work
-            elif self._postponed.pop(reference, None):  # Another process has submitted it since.
+            elif self._postponed.pop(reference, None):
                 self._enqueue(self._queues[work.transaction.order.provider], work)
+
             return True
 
+        # 2. An account that was removed from the settings: nobody can send to it, or ask it.
         provider = work.transaction.order.provider
         if provider not in self.providers:
             mark = simulated_mark(work.transaction.order)
             logger.error("provider_not_configured", provider=provider, reference=reference, **mark)
             return True
 
+        # 3. As far as there is room.
         queue = self._queues.setdefault(provider, _ProviderQueue())
-        if is_of_ended:
+        if isinstance(work.intent, PollEnded):
             waiting = len(queue.ended) + self._unanswered.count(provider)
         else:
             waiting = len(queue.waiting)
@@ -298,6 +302,7 @@ class ProviderWorker:
         if offered is None or not offered.can_be_polled:
             return False
 
+        # Not before those that wait: first come, first served.
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if queue.waiting or queue.active >= self.conversations_max:
             return False
@@ -309,11 +314,15 @@ class ProviderWorker:
     def send_reserved(self, transaction: Transaction) -> None:
         """Submit a payment whose submission is on record since its creation, in the conversation
         that was reserved for it."""
-        reference, queue = transaction.reference, self._queues[transaction.order.provider]
+        reference = transaction.reference
+        queue = self._queues[transaction.order.provider]
         began_at = self._reserved.pop(reference)
+
+        # This process is ending: nothing was sent, and the payment is polled.
         if self._conversations is None:
-            queue.active -= 1  # This process is ending; the payment is polled.
+            queue.active -= 1
             return
+
         self._claimed[reference] = None
         self._conversations.start_soon(self._handle_reserved, queue, transaction, began_at)
 
@@ -341,6 +350,7 @@ class ProviderWorker:
             reply, _ = await self.record_input(lambda: report)
             if not isinstance(reply, Ignored):
                 return
+
             attempt += 1
             await trio.sleep(_retry_delay_s(attempt, IN_DOUBT_DELAY_MAX_S))
 
@@ -353,9 +363,11 @@ class ProviderWorker:
 
         self.kept_hints += 1
         number = await self._write_hint(hint)
+
+        # This process is ending: the next one records what is on disk.
         if self._conversations is None:
             self.kept_hints -= 1
-            return number is not None  # The next process records it.
+            return number is not None
 
         self._conversations.start_soon(self._record_hint, hint, number)
         return True
@@ -375,8 +387,11 @@ class ProviderWorker:
             await self.record_input(lambda: hint)
         finally:
             self.kept_hints -= 1
+
         if self.hint_file is None or number is None:
             return
+
+        # One that stays on disk is recorded once more by the next process, which does no harm.
         try:
             await self.hint_file.conclude(number)
         except OSError as error:
@@ -399,12 +414,14 @@ class ProviderWorker:
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""
+        # What is held waits for its provider, however long.
         held = {
             name for name, postponed in self._postponed.items() if self._hold(postponed) is not None
         }
         waited_for = self._claimed.keys() - held
         while not waited_for.isdisjoint(self._claimed):
             await self._conversation_finished.wait()
+
         await trio.lowlevel.checkpoint()
 
     @property
@@ -431,17 +448,22 @@ class ProviderWorker:
         """
         async with trio.open_nursery() as conversations:
             async with trio.open_nursery() as timers:
-                self._conversations, self._timers = conversations, timers
+                self._conversations = conversations
+                self._timers = timers
                 for queue in self._queues.values():
                     self._start_conversations(queue)
+
                 if self.hint_file is not None and self.hint_file.path.exists():
                     timers.start_soon(self._record_kept_hints, self.hint_file)
+
                 task_status.started()
                 try:
                     await drain.wait()
                 finally:
+                    # From here on no conversation begins, and what waits stays in the store.
                     self._conversations = self._timers = None
                     timers.cancel_scope.cancel()
+
             conversations.cancel_scope.deadline = trio.current_time() + grace_s
 
     def _take(self, queue: _ProviderQueue, work: WorkItem) -> None:
@@ -479,17 +501,16 @@ class ProviderWorker:
     def _claim(self, queue: _ProviderQueue, work: WorkItem) -> None:
         reference = work.intent.gateway_reference
         self._claimed[reference] = None
-        never_received = (
-            work.transaction.progress.submissions
-        )  # None of them, or it would not be submitted again.
+
+        # None of its submissions has arrived, or it would not be submitted again.
+        never_received = work.transaction.progress.submissions
         must_wait = isinstance(work.intent, SubmitToProvider) and (
             never_received or self._hold(work) is not None
         )
         if must_wait and self._timers:
+            wait_s = 0.0
             if never_received:
                 wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
-            else:
-                wait_s = 0.0
 
             self._postponed[reference] = work
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
@@ -498,14 +519,20 @@ class ProviderWorker:
 
     async def _enqueue_later(self, queue: _ProviderQueue, work: WorkItem, delay_s: float) -> None:
         await trio.sleep(delay_s)
-        reference, order = work.intent.gateway_reference, work.transaction.order
+
+        # While its provider refuses such payments, one at a time is tried. The others look from
+        # time to time whether they are to be withheld by now.
+        reference = work.intent.gateway_reference
+        order = work.transaction.order
         while (hold := self._hold(work)) is not None:
             if await self.begin_trial(order.provider, order.type):
                 self._tried.add(reference)
                 break
+
             with trio.move_on_after(HOLD_CHECKED_EVERY_S):
                 await hold.wait()
 
+        # Unless a poll has taken its place meanwhile.
         if self._postponed.get(reference) is work:
             del self._postponed[reference]
             self._enqueue(queue, work)
@@ -520,25 +547,31 @@ class ProviderWorker:
         while self._conversations and queue.waiting and queue.active < self.conversations_max:
             queue.active += 1
             self._conversations.start_soon(self._handle, queue, queue.waiting.popleft())
+
         if self._conversations and queue.ended and not queue.is_polling_ended:
             queue.is_polling_ended = True
             self._conversations.start_soon(self._poll_ended, queue)
 
     async def _handle(self, queue: _ProviderQueue, work: WorkItem) -> None:
-        is_submission = isinstance(work.intent, SubmitToProvider)
         with self._work_of(queue, work.transaction):
-            await (self._submit(queue, work) if is_submission else self._poll(work))
+            if isinstance(work.intent, SubmitToProvider):
+                await self._submit(queue, work)
+            else:
+                await self._poll(work)
 
     async def _poll_ended(self, queue: _ProviderQueue) -> None:
         """Poll the payments that have ended; what the provider reports goes to the suspense book
         (S5)."""
         while queue.ended and self._conversations:
+            # Only while no submission and no poll waits that somebody waits for.
             if not queue.waiting:
                 work = queue.ended.pop(next(iter(queue.ended)))
                 queue.active += 1
                 with self._work_of(queue, work.transaction):
                     await self._poll(work)
+
             await trio.sleep(ENDED_POLL_PAUSE_S)
+
         queue.is_polling_ended = False
 
     async def _handle_reserved(
@@ -557,6 +590,7 @@ class ProviderWorker:
             fault, mark = describe_fault(error), simulated_mark(transaction.order)
             logger.error("provider_work_failed", reference=reference, fault=fault, **mark)
         finally:
+            # What follows the work of a payment takes its turn behind the others.
             queue.active -= 1
             next_work = self._claimed.pop(reference, None)
             if next_work is not None:
@@ -572,13 +606,14 @@ class ProviderWorker:
         An applied submission was certainly not started before: only this attempt may be repeated,
         and its time counts from when it may have been recorded first. A conversation whose time is
         over sends nothing, and says so."""
-        reference, attempt = work.intent.gateway_reference, self._next_attempt()
-        if (
-            self._hold(work) is not None
-        ):  # It has begun while this work waited, which is postponed now.
+        # 1. A hold that has begun while this work waited: it follows itself, and is postponed.
+        reference = work.intent.gateway_reference
+        attempt = self._next_attempt()
+        if self._hold(work) is not None:
             self._claimed[reference] = work
             return
 
+        # 2. On record before anything is sent: after a crash the payment is polled, not sent again.
         self._tried.discard(reference)
         reply, began_at = await self.record_input(
             lambda: inputs.BeginSubmission(
@@ -586,6 +621,8 @@ class ProviderWorker:
             ),
             queue=queue,
         )
+
+        # 3. Only where this attempt was applied: another process may have been quicker.
         if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
             await self._send(reply.transaction, began_at)
 
@@ -625,15 +662,21 @@ class ProviderWorker:
         work = self._unanswered.complete(work)
         provider = self.providers[work.transaction.order.provider]
         self.counts[provider.name].polls += 1
-        now, began_at, name = self.moment(), trio.current_time(), provider.name
+        now = self.now()
+        began_at = trio.current_time()
+        name = provider.name
+
+        # Three ways: nobody can be asked, the payer has come back and the payment is to be
+        # committed, or the provider is asked.
         order = work.transaction.order
         is_changed = self.is_account_changed(order)
         if is_changed and not order.is_simulated:
             conversation = _ask_nobody(work.transaction)
             exchange = self.ask_for(name)
         elif not is_changed and may_commit(provider, work.transaction, now=now):
+            # It moves money.
             conversation = provider.commit(work.transaction, now=now)
-            exchange = self.exchange_for(name)  # It moves money.
+            exchange = self.exchange_for(name)
         else:
             conversation = provider.poll(_with_hint(work), now=now)
             exchange = self.ask_for(name)
@@ -657,6 +700,9 @@ class ProviderWorker:
         counts = self.counts[provider.name]
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report = await run_conversation(conversation, exchange, about, deadline, counts)
+
+        # What adapters need not know: the version that was asked about, when to ask next, and which
+        # addresses a payer may be sent to.
         report = with_version(report, about.progress.version)
         report = with_poll_interval(report, provider.operations, about)
         report = without_refused_url(report, provider)
@@ -679,8 +725,9 @@ class ProviderWorker:
         try:
             await record(tries_max=TRIES_IN_PLACE)
         except Exception:
+            # While this process ends there is nothing beside the conversations.
             if self._conversations is None:
-                await record()  # This process is ending.
+                await record()
             else:
                 self._conversations.start_soon(record)
 
@@ -697,18 +744,25 @@ class ProviderWorker:
         intent = work.intent
         assert isinstance(intent, PollEnded)
         reference = intent.gateway_reference
+
+        # 1. What the provider said.
         await self.record_input(lambda: report, tries_max=tries_max)
-        is_answered, pause_s = answers_ended_poll(report, intent.hint), None
+
+        # 2. Whether that answers the question; if not, how long until it is asked once more.
+        is_answered = answers_ended_poll(report, intent.hint)
+        pause_s: float | None = None
         concluded = inputs.EndedPollConcluded(
             reference, not is_answered, intent.hint, intent.provider_reference
         )
         if is_answered:
             self._unanswered.discard(reference)
         else:
-            pause_s = self._unanswered.add(work, self.moment().time)
+            # No further question can tell what the provider cannot.
+            pause_s = self._unanswered.add(work, self.now().time)
             if isinstance(report, inputs.ProviderCannotTell):
-                pause_s = None  # No further question can tell.
+                pause_s = None
 
+        # 3. The intent is removed unless somebody asks again: it outlives this process.
         if self._is_asked_again(report.provider, reference):
             return
 
@@ -742,32 +796,39 @@ class ProviderWorker:
 
         Returns the reply, and Trio's time from which on the input may be on record.
         """
-        attempt, faults, in_doubt_since = 0, 0, math.inf
+        attempt = 0
+        faults = 0
+        in_doubt_since = math.inf
         while True:
+            # The time of a submission counts from the first attempt that may be on record.
             began_at = min(in_doubt_since, trio.current_time())
-            given = input_()
+            made = input_()
             try:
-                return await self.submit(given), began_at
+                return await self.submit(made), began_at
             except Exception as error:
                 log_store_failure(
-                    logger, "provider_input_store_failed", error, input=type(given).__name__
+                    logger, "provider_input_store_failed", error, input=type(made).__name__
                 )
                 if not isinstance(error, StoreUnavailable):
                     in_doubt_since = began_at
+
+                # An outage of the store is no fault of the input, however long it lasts.
                 is_fault = not isinstance(error, StoreUnavailable | OutcomeUnknown)
-                attempt, faults = attempt + 1, faults + is_fault
+                attempt += 1
+                faults += is_fault
                 if faults >= tries_max:
                     raise
 
-            delay_s = _retry_delay_s(
-                attempt, SUBMISSION_RETRY_DELAY_MAX_S if is_fault else STORE_RETRY_DELAY_MAX_S
-            )
-            with (
-                nullcontext()
-                if queue is None or faults < TRIES_IN_PLACE
-                else self._place_left(queue)
-            ):
-                await trio.sleep(delay_s)
+            delay_max_s = STORE_RETRY_DELAY_MAX_S
+            if is_fault:
+                delay_max_s = SUBMISSION_RETRY_DELAY_MAX_S
+
+            place: AbstractContextManager[None] = nullcontext()
+            if queue is not None and faults >= TRIES_IN_PLACE:
+                place = self._place_left(queue)
+
+            with place:
+                await trio.sleep(_retry_delay_s(attempt, delay_max_s))
 
     @contextmanager
     def _place_left(self, queue: _ProviderQueue) -> Iterator[None]:
@@ -817,6 +878,7 @@ async def drive_by_deadline(
             counts.failed_exchanges += 1
             counts.exchange_durations.observe(trio.current_time() - began)
             raise
+
         counts.exchange_durations.observe(trio.current_time() - began)
         return answer
 
@@ -829,8 +891,11 @@ async def _exchange_by_deadline(
     """Return the answer if it arrives by the deadline; an unsent request is not sent after it."""
     if trio.current_time() >= deadline:
         raise ExchangeFailed("Its time was over before it was sent.", may_have_arrived=False)
+
     with trio.move_on_at(deadline):
         return await exchange(request)
+
+    # It may have left: to submit once more could pay twice (S6).
     raise ExchangeFailed("No answer came in time.", may_have_arrived=True)
 
 
@@ -863,10 +928,10 @@ def _with_hint(work: WorkItem) -> Transaction:
     about, intent = work.transaction, work.intent
     if not isinstance(intent, PollEnded):
         return about
-    hint, known = (
-        intent.hint or about.progress.hint,
-        intent.provider_reference or about.progress.provider_reference,
-    )
+
+    # What the notification said: it may name a payment that the provider has not confirmed yet.
+    hint = intent.hint or about.progress.hint
+    known = intent.provider_reference or about.progress.provider_reference
     return evolve(about, progress=evolve(about.progress, hint=hint, provider_reference=known))
 
 
@@ -888,20 +953,25 @@ class PaymentCreator:
     async def _create_and_send(
         self, input_: inputs.CreatePayment, provider: str, sender: Sender
     ) -> Reply:
-        reference, operation = input_.gateway_reference, input_.draft.operation
+        # Without a free conversation the payment waits for its turn, as all others.
+        reference = input_.gateway_reference
+        operation = input_.draft.operation
         if not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
             return await self.submit(input_, sender)
 
         try:
             reply = await self.submit(evolve(input_, reserved_provider=provider), sender)
         except StoreUnavailable:
+            # Nothing is stored of it.
             raise
-        except BaseException:  # It may be durable.
+        except BaseException:
+            # It may be durable, with its submission on record, and nothing was sent.
             self.worker.report_unsent(reference, provider)
             raise
         else:
             if isinstance(reply, Accepted) and reply.submitted is not None:
                 self.worker.send_reserved(reply.submitted)
+
             return reply
         finally:
             self.worker.release(reference, provider)
