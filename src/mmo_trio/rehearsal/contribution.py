@@ -58,11 +58,13 @@ def capture_document(
 
     `shown` returns an id or a number as these show it. `others` are the ids of other payments,
     which may have been asked about meanwhile."""
+    # 1. What was said of this payment: not what asked about others, or signed in.
     order = payment.order
     lines = [line for line in lines if not any(id in json.dumps(line) for id in others)]
     said = [line for line in lines if line["from"] == "gateway" and not _gives_token(line)]
     ids = {**_sent_ids(said), order.gateway_reference: "{reference}"}
 
+    # 2. The answers by their requests, each in its order, and the callbacks.
     answers: dict[str, list[Mapping[str, Any]]] = {}
     for line in said:
         answers.setdefault(_called(line), []).append(_answer(line, ids))
@@ -72,6 +74,7 @@ def capture_document(
         for line in lines
         if line["from"] == "operator" and (callback := _callback(line, said, ids)) is not None
     ]
+    # 3. The document. What a play does not need, and what identifies people, is not in it.
     document: dict[str, Any] = {
         "seen": _seen(payment, callbacks),
         "source": place.source,
@@ -99,22 +102,36 @@ def _seen(payment: Transaction, callbacks: Sequence[object]) -> str:
     order, progress = payment.order, payment.progress
     operation = f"{order.flow}/{order.type}"
     code = progress.provider_data and progress.provider_data.error_code
-    ended = f"ended as {payment.status}" + (f" with {code}" if code else "")
-    told = f"{len(callbacks)} callback{'' if len(callbacks) == 1 else 's'} came"
+    ended = f"ended as {payment.status}"
+    if code:
+        ended += f" with {code}"
+
+    told = f"{len(callbacks)} callbacks came"
+    if len(callbacks) == 1:
+        told = "1 callback came"
+
     return f"A {operation} {ended}; {told}."
 
 
 def _leads_to(
     payment: Transaction, shown: Callable[[str], str], ids: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    progress, data = payment.progress, payment.progress.provider_data
+    progress = payment.progress
+    data = progress.provider_data
+
+    # An id of ours has a placeholder, and is no receipt of the operator.
     known_as = progress.provider_reference and shown(progress.provider_reference)
+    receipt = known_as
+    if known_as in ids:
+        receipt = None
+
+    # Twice as long as here, and minutes at least: a play must not fail because it is slower.
     took = elapsed(payment.order.accepted_at, progress.completed_at or Instant(0))
     found = {
         "status": str(payment.status),
         "errorCode": progress.error_code and str(progress.error_code),
         "providerErrorCode": data and data.error_code,
-        "providerReference": None if known_as in ids else known_as,
+        "providerReference": receipt,
         "fee": data and data.fee and data.fee.text,
         "within_s": 2 * max(took // SECOND, 150),
     }
@@ -141,10 +158,16 @@ def _sent_ids(said: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _called(line: Mapping[str, Any]) -> str:
     """Return the name of a request in a capture: its method, and its path as far as that is the
     same for every payment."""
-    path = urlsplit(line["target"]).path
-    parts = path.split("/")
-    fixed = next((n for n, part in enumerate(parts) if _ID.fullmatch(part)), None)
-    return f"{line['method']} {path if fixed is None else '/'.join([*parts[:fixed], ''])}"
+    # Up to the first part that is an id.
+    parts: list[str] = []
+    for part in urlsplit(line["target"]).path.split("/"):
+        if _ID.fullmatch(part):
+            parts.append("")
+            break
+
+        parts.append(part)
+
+    return f"{line['method']} {'/'.join(parts)}"
 
 
 def _answer(line: Mapping[str, Any], ids: Mapping[str, str]) -> Mapping[str, Any]:
@@ -160,14 +183,16 @@ def _callback(
     if not said:
         return None
 
-    cause, member = next(
-        ((line_, member) for line_ in said if (member := _member_of(line_, line["target"]))),
-        (said[0], None),
-    )
-    if member is None:
-        to = line["suffix"]
-    else:
-        to = member
+    # It follows the request that has given the operator this address, or else the first of all,
+    # where the address was entered in the operator's portal.
+    cause = said[0]
+    to = line["suffix"]
+    for request in said:
+        member = _member_of(request, line["target"])
+        if member is not None:
+            cause = request
+            to = member
+            break
 
     after_ms = max(0, line["offsetMs"] - cause["offsetMs"])
     return {
@@ -195,6 +220,7 @@ def _named(value: Any, ids: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         for id, placeholder in ids.items():
             value = value.replace(id, placeholder)
+
     return value
 
 

@@ -57,6 +57,7 @@ class RehearsalFolder:
     def open(self, about: Mapping[str, str], day: str) -> str:
         """Make the folder, or go on in it; return the day on which the rehearsal began. Raises
         OtherRehearsal for a folder of something else."""
+        # 1. Go on: with the same account only, as its payments are there.
         file = self.private / "about.json"
         if file.exists():
             known = json.loads(file.read_text("utf-8"))
@@ -67,6 +68,8 @@ class RehearsalFolder:
 
             return began
 
+        # 2. Begin. Our own folders may stand there, of a run that was killed before it had written
+        #    the file.
         if self.path.exists() and {path.name for path in self.path.iterdir()} - _FOLDERS:
             raise OtherRehearsal(f"{self.path} is not empty, and holds no rehearsal.")
 
@@ -74,7 +77,9 @@ class RehearsalFolder:
             (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
 
         write_new(self.private / "recording.key", secrets.token_hex(16))
-        write_new(file, json.dumps({**about, "day": day}))  # The last one: all is there with it.
+
+        # The last one: with it all is there.
+        write_new(file, json.dumps({**about, "day": day}))
         return day
 
     @property
@@ -87,6 +92,7 @@ class RehearsalFolder:
         file = self._begun(step)
         if not file.exists():
             return None
+
         members = json.loads(file.read_text("utf-8"))
         return BegunStep(**{**members, "began_at": Instant(members["began_at"])})
 
@@ -105,6 +111,7 @@ class RehearsalFolder:
             begun = BegunStep(reference, now, 1)
         else:
             begun = evolve(known, runs=known.runs + 1)
+
         self.keep_begun(step, begun)
         self._conclude_exchange()
         return begun
@@ -131,6 +138,7 @@ class RehearsalFolder:
         OSError."""
         file = os.open(self._recording(step), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
+            # Cut off again where the disk took a part of it: half a line could not be read.
             known_bytes = os.fstat(file).st_size
             text = f"{json.dumps(line)}\n".encode()
             if os.write(file, text) < len(text):
@@ -156,6 +164,7 @@ class RehearsalFolder:
         file = self.path / "steps" / f"{step}.json"
         if not file.exists():
             return None
+
         members = json.loads(file.read_text("utf-8"))
         return Outcome(Verdict(members["verdict"]), members["seen"])
 
@@ -170,10 +179,14 @@ class RehearsalFolder:
         without an answer, unless its answer was recorded."""
         if not self._sending.exists():
             return
+
+        # Killed between the line and the end of the note, it has its answer already.
         noted = json.loads(self._sending.read_text("utf-8"))
-        step, sent = noted["step"], noted["line"]
+        step = noted["step"]
+        sent = noted["line"]
         if all(line.get("number") != sent["number"] for line in self.recorded(step)):
             self.append(step, sent)
+
         self.note_answered()
 
     @property
@@ -195,4 +208,5 @@ def write_new(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
     draft.replace(path)

@@ -61,13 +61,16 @@ class CallbackDoor:
         try:
             yield
         finally:
-            self._inner, self._opened = None, trio.Event()
+            self._inner = None
+            self._opened = trio.Event()
 
     async def admit(
         self, head: RequestHead, context: RequestContext, /
     ) -> HttpResponse | Problem | Admitted:
+        # Between two steps there is no gateway for a moment.
         with trio.move_on_after(HELD_FOR_S):
             await self._opened.wait()
+
         if self._inner is None:
             return HttpResponse(503, ((b"retry-after", b"1"),))
         return await self._inner.admit(head, context)
@@ -124,6 +127,7 @@ class AccountOpener:
         async with self.open_store() as store:
             resources = await self._resources(store)
             components = assemble(resources)
+            # One key for all steps: the same number has the same stand-in in each recording.
             redactor = components.workers.recorder.open_redactor[self.name](folder.recording_key)
             recorder = StepRecorder(folder, step, begun, redactor, self.clock)
 
@@ -131,7 +135,9 @@ class AccountOpener:
             account.send_request = partial(
                 recorder.send, send=account.send_request, may_send=self.may_send
             )
-            account.send_question = None  # Questions go the same way: guarded, and recorded.
+
+            # Questions go the same way: guarded, and recorded.
+            account.send_question = None
             path = urlsplit(_address(resources, components)).path
             components.api.webhooks.observe = partial(recorder.observe_notification, path)
             async with self._running(components):
@@ -147,7 +153,10 @@ class AccountOpener:
     @asynccontextmanager
     async def _running(self, components: Components) -> AsyncIterator[None]:
         """Run what sends, asks and receives, and nothing that asks by itself."""
-        workers, never = components.workers, trio.Event()
+        # No checks of the account, no inquiries for balances, no callbacks: they would be recorded
+        # as part of the step, or reach somebody.
+        workers = components.workers
+        never = trio.Event()
         async with trio.open_nursery() as nursery:
             await nursery.start(components.engine.run)
             await nursery.start(partial(workers.providers.run, drain=never))
@@ -194,6 +203,7 @@ class StepRecorder:
         if not may_send(host):
             raise RealMoney(f"{host} is no sandbox.", may_have_arrived=False)
 
+        # Noted before it is sent: a run that is killed leaves what may have arrived.
         self._sent += 1
         number = {"number": f"{self.begun.runs}.{self._sent}"}
         unanswered = ExchangeFailed("The rehearsal was interrupted.", may_have_arrived=True)
@@ -204,7 +214,8 @@ class StepRecorder:
             outcome = await send(request)
         except ExchangeFailed as failure:
             outcome = failure
-        except trio.Cancelled:  # Its time is over.
+        except trio.Cancelled:
+            # Its time is over.
             self.folder.append(self.step, sent)
             self.folder.note_answered()
             raise
@@ -222,8 +233,12 @@ class StepRecorder:
         """Record a notification that came to an address below this path."""
         line = self._line(request, answer, is_from_operator=True)
         suffix = request.target.decode("latin-1").removeprefix(path)
-        is_named = suffix.strip("/") == self.begun.reference
-        self.folder.append(self.step, {**line, "suffix": suffix if is_named else ""})
+
+        # Only our own reference is kept: anybody may send anything to such an address.
+        if suffix.strip("/") != self.begun.reference:
+            suffix = ""
+
+        self.folder.append(self.step, {**line, "suffix": suffix})
 
     def _line(
         self,

@@ -53,7 +53,11 @@ from mmo_trio.rehearsal.verdicts import (
 from mmo_trio.workers.providers.account import drive_async
 
 BRAND: Final = "rehearsal"
+
+# Seconds between two looks at what is waited for, in the rehearsal's own store.
 LOOK_EVERY_S: Final = 0.1
+
+# Seconds that questions about the account may take.
 ASK_TIMEOUT_S: Final = 60.0
 
 # Seconds that a callback may come later than the result.
@@ -86,6 +90,7 @@ class Player:
         if isinstance(step, AwaitCallback):
             return self._look_for_callback(step)
 
+        # On disk before anything is sent: with this reference a later run asks after the payment.
         reference = self.opener.next_reference()
         begun = self.folder.begin(step.name, reference, self.opener.clock.wall_time())
         async with self.opener.open(self.folder, step.name, begun) as gateway:
@@ -104,6 +109,7 @@ class Player:
                     assert_never(step)
 
     async def _ask_account(self, name: str, gateway: RehearsalGateway) -> Outcome:
+        # The conversation belongs to its adapter, and each step has another one.
         steps = self.plan(adapter_of(gateway.account))
         (step,) = (named for named in steps if isinstance(named, AskAccount) and named.name == name)
         with trio.move_on_after(ASK_TIMEOUT_S):
@@ -115,13 +121,18 @@ class Player:
         if step.key not in gateway.account.provider.operations:
             return not_tried(f"The account offers no {step.operation}.")
 
+        # 1. Create it, unless an earlier run has.
         if await gateway.store.transaction(begun.reference) is None:
             provider = gateway.account.provider
+            simulated: frozenset[str] = frozenset()
+            if is_simulated(provider):
+                simulated = frozenset([provider.name])
+
             created = CreatePayment(
                 rehearsal_brand(step, gateway),
                 begun.reference,
                 payment_draft(step),
-                simulated_providers=frozenset([provider.name] if is_simulated(provider) else ()),
+                simulated_providers=simulated,
             )
             reply = await gateway.submit(created)
             if isinstance(reply, Rejected):
@@ -129,25 +140,30 @@ class Player:
 
             assert isinstance(reply, Accepted)
 
+        # 2. Wait for its end, and for the callback that may come later.
         async def ended() -> Transaction | None:
             payment = await gateway.store.transaction(begun.reference)
             assert payment is not None
             if payment.progress.stage.is_terminal:
                 return payment
+
             self._keep_id(step, payment)
             return None
 
         payment = await self._wait_for(ended, self.wait_s)
         if self.has_callbacks and self._is_callback_looked_for(step, gateway):
-            with suppress(StillOpen):  # None has come: the callback's own step says so.
+            # Where none has come, the callback's own step says so.
+            with suppress(StillOpen):
                 await self._wait_for(self._callbacks_of(step), CALLBACK_WAIT_S)
 
+        # 3. What it has shown.
         self._write_capture(step, payment, begun, gateway)
         return judge_payment(step, payment)
 
     def _keep_id(self, step: MakePayment, pending: Transaction) -> None:
         """Keep what the operator calls a payment before a receipt takes the place of that."""
-        begun, known_as = self.folder.find_begun(step.name), pending.progress.provider_reference
+        begun = self.folder.find_begun(step.name)
+        known_as = pending.progress.provider_reference
         if begun is not None and known_as not in (None, begun.known_as):
             self.folder.keep_begun(step.name, evolve(begun, known_as=known_as))
 
@@ -216,6 +232,7 @@ class Player:
         known = await self._ended_payment(step.of, gateway)
         if known is None:
             return not_tried(f"`{step.of}` has not ended.")
+
         unknown = never_sent(known, begun.reference, step.known_as)
         conversation = gateway.account.provider.poll(unknown, now=gateway.clock.moment())
         report = await drive_async(conversation, gateway.account.ask)
@@ -226,6 +243,7 @@ class Player:
         if payment is None or payment.progress.stage is not Stage.SUCCEEDED:
             return not_tried(f"`{step.of}` has not succeeded.")
 
+        # Asked for once: a later run waits for the one that was.
         if not await gateway.store.reversals(payment.reference):
             asked = RequestReversal(
                 payment.reference,
@@ -241,6 +259,7 @@ class Player:
                 return not_tried("The gateway does not ask for this payment's money back.")
 
         async def ended() -> Outcome | None:
+            # Without a time at which it wakes, nothing ends it but a person.
             (reversal,) = await gateway.store.reversals(payment.reference)
             if reversal.state is ReversalState.UNKNOWN and reversal.wake_at is None:
                 return held_if(False, "Its outcome is unknown, and no question tells it.")
@@ -266,7 +285,9 @@ class Player:
                 found = await find()
                 if found is not None:
                     return found
+
                 await trio.sleep(LOOK_EVERY_S)
+
         raise StillOpen(f"It has not ended within {wait_s:g} s.")
 
 
@@ -301,6 +322,7 @@ def payment_draft(step: MakePayment) -> Draft:
 
 def never_sent(known: Transaction, reference: str, known_as: str | None) -> Transaction:
     """Return a payment like this one that was never sent, as if it had been a day ago."""
+    # A day ago: an operator that is slow to know its payments would know it by now.
     order: Order = evolve(known.order, gateway_reference=reference)
     sent_at = earlier(order.accepted_at, Span(DAY))
     progress = Progress(

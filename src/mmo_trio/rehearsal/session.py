@@ -66,6 +66,7 @@ class Session:
     async def run(self, listeners: Sequence[trio.SocketListener]) -> Sequence[Row]:
         """Play every step that is not finished, and return a row for each. `listeners` receive the
         operator's callbacks. Raises RehearsalImpossible."""
+        # 1. The steps, and the host that they go to, before anything is sent to it.
         url = self.public_url or NOWHERE
         settings = settings_of_account(self.settings, self.account, self.folder, url)
         door = CallbackDoor()
@@ -84,6 +85,7 @@ class Session:
         if self.public_url is not None:
             self.tell(f"Callbacks come to {address}: enter it where the portal asks for it.")
 
+        # 2. Each step in its order; callbacks may come during any of them.
         place = self._place(host)
         has_callbacks = self.public_url is not None
         player = Player(self.folder, opener, self._plan, place, self.wait_s, has_callbacks)
@@ -97,6 +99,7 @@ class Session:
             ]
             nursery.cancel_scope.cancel()
 
+        # 3. What the project takes, also of a rehearsal that is not finished.
         self.folder.contribute("statements.toml", statement_rows(outcomes, place))
         return [_row(step, outcome) for step, outcome in outcomes]
 
@@ -130,6 +133,7 @@ class Session:
         self.tell(f"\n{count} {step.name}: {step.does}")
         self.tell(f"   Promised: {step.promises} (docs/{step.page})")
         if known is None:
+            # A person is asked before money moves, and not again for what was begun.
             moves_money = isinstance(step, MakePayment | GiveBack)
             is_new = self.folder.find_begun(step.name) is None
             if moves_money and is_new and not await trio.to_thread.run_sync(self.consents, step):
@@ -137,14 +141,16 @@ class Session:
             else:
                 if moves_money and not is_new:
                     self.tell("   It was begun before: it is asked about, and not repeated.")
+
                 try:
                     known = await player.play(step)
                 except StillOpen as fault:
                     self.tell(f"   Seen: {fault} The next run goes on with it.")
                     return None
 
+            # Nothing was sent of what was not tried: a person is asked again.
             if known.verdict is Verdict.NOT_TRIED:
-                self.folder.forget(step.name)  # Nothing was sent: a person is asked again.
+                self.folder.forget(step.name)
             else:
                 self.folder.finish(step.name, known)
 
@@ -159,6 +165,7 @@ def first_host(steps: Sequence[RehearsalStep], clock: GatewayClock) -> str:
             request = resume(step.begin(clock.moment()))
             if not isinstance(request, Finished):
                 return host_of(request)
+
     raise RehearsalImpossible("No step asks about the account, so nobody knows its host.")
 
 
@@ -179,9 +186,10 @@ async def _receive(
 
 
 def _row(step: RehearsalStep, outcome: Outcome | None) -> Row:
-    return {
-        "step": step.name,
-        "promised": step.promises,
-        "seen": "" if outcome is None else outcome.seen,
-        "verdict": STILL_OPEN if outcome is None else str(outcome.verdict),
-    }
+    seen = ""
+    verdict = STILL_OPEN
+    if outcome is not None:
+        seen = outcome.seen
+        verdict = str(outcome.verdict)
+
+    return {"step": step.name, "promised": step.promises, "seen": seen, "verdict": verdict}

@@ -40,7 +40,9 @@ class Outcome:
 
 def held_if(is_held: bool, seen: str) -> Outcome:
     """Return the outcome of a step that was tried."""
-    return Outcome(Verdict.HELD if is_held else Verdict.DIFFERS, seen)
+    if is_held:
+        return Outcome(Verdict.HELD, seen)
+    return Outcome(Verdict.DIFFERS, seen)
 
 
 def not_tried(why: str) -> Outcome:
@@ -54,6 +56,8 @@ def judge_findings(findings: Sequence[AccountFinding]) -> Outcome:
     What is not known yet may be told by a notification."""
     if not findings:
         return not_tried("The operator was asked, and no answer says anything.")
+
+    # One part that is not known yet is no fault, as long as another one works.
     shown = (f"{finding.part} {finding.state} {finding.code}".rstrip() for finding in findings)
     refused = any(finding.state is AccountState.REFUSED for finding in findings)
     unknown = all(finding.state is AccountState.UNKNOWN for finding in findings)
@@ -62,15 +66,15 @@ def judge_findings(findings: Sequence[AccountFinding]) -> Outcome:
 
 def judge_payment(step: MakePayment, payment: Transaction) -> Outcome:
     """Judge a payment that has ended."""
+    # A step with a test number that refuses promises the refusal.
     progress = payment.progress
     if progress.stage is Stage.SUCCEEDED:
         return held_if(not step.refused_as, f"It ended as success, {progress.final}.")
 
     code = progress.provider_data and progress.provider_data.error_code
+    told = ""
     if code:
         told = f" ({code})"
-    else:
-        told = ""
 
     return held_if(
         progress.error_code in step.refused_as, f"It failed with {progress.error_code}{told}."
@@ -80,7 +84,8 @@ def judge_payment(step: MakePayment, payment: Transaction) -> Outcome:
 def judge_answer(report: ProviderReport, payment: Transaction) -> Outcome:
     """Judge the answer to a further question about a payment that has ended: it has to be the same
     result, as far as it names amount and error."""
-    progress, label = payment.progress, REPORT_LABELS[type(report)]
+    progress = payment.progress
+    label = REPORT_LABELS[type(report)]
     match report:
         case ProviderSucceeded(final=final):
             is_same = progress.stage is Stage.SUCCEEDED and final in (None, progress.final)
@@ -94,10 +99,13 @@ def judge_answer(report: ProviderReport, payment: Transaction) -> Outcome:
 
 def judge_unknown(step: AskUnknown, report: ProviderReport) -> Outcome:
     """Judge the answer to a question about a payment that was never sent."""
+    # Where the operator's word is final, it says that nothing has come; elsewhere it must say
+    # nothing by which a payment would end.
     if step.is_final:
         is_held = isinstance(report, ProviderNeverReceived)
     else:
         is_held = not isinstance(report, ProviderSucceeded | ProviderFailed | ProviderNeverReceived)
+
     return held_if(is_held, f"The answer was: {REPORT_LABELS[type(report)]}.")
 
 

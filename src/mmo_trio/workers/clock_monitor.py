@@ -21,7 +21,6 @@ OBSERVATION_INTERVAL_S = 1.0
 # Seconds between two records of the clocks, while nothing steps.
 SAVE_INTERVAL_S = 60.0
 
-
 # Seconds between two comparisons with the store's clock.
 COMPARISON_INTERVAL_S = 10.0
 
@@ -54,12 +53,16 @@ class ClockMonitor:
 
     async def _observe(self) -> None:
         """Look at the clocks, however long the store takes for its part."""
-        offset, suspension = self.clock.guard.utc_offset, self.clock.last_suspension
+        # What was there at the start is known, and not said.
+        offset = self.clock.guard.utc_offset
+        suspension = self.clock.last_suspension
         while True:
             step = self.clock.observe()
             if step is not None:
                 logger.warning("wall_clock_stepped", seconds=round(step / SECOND, 3))
 
+            # A step that has lasted counts as right: it is saved at once, so that the next process
+            # begins with it.
             if self.clock.guard.utc_offset != offset:
                 offset = self.clock.guard.utc_offset
                 logger.warning("wall_clock_accepted", seconds_ahead=round(offset / SECOND, 3))
@@ -77,6 +80,7 @@ class ClockMonitor:
             await trio.sleep(OBSERVATION_INTERVAL_S)
             if trio.current_time() >= self._save_at:
                 await self._save()
+
             if trio.current_time() >= self._compare_at:
                 await self._compare_with_store()
 
@@ -90,8 +94,12 @@ class ClockMonitor:
             return
 
         self.fault = None
-        self.ahead_of_store = None if found is None else found.ahead
-        if found is None or not found.is_notable:
+        self.ahead_of_store = None
+        if found is None:
+            return
+
+        self.ahead_of_store = found.ahead
+        if not found.is_notable:
             return
 
         if found.forbids_service:
@@ -117,10 +125,13 @@ class ClockMonitor:
 async def compare_with_store(clock: GatewayClock, store: Store) -> ClockComparison | None:
     """Compare the wall time that is recorded with the store's clock; None when it has none. Raises
     what the store raises."""
-    before = clock.wall_time()
+    # The answer's time lies between these two, so the difference is known within them.
+    before = clock.now()
     found = await store.read_clock(clock.boot_id())
     if found is None:
         return None
+
+    # A sandbox's clock is moved by people; the machine's own is compared.
     offset = clock.offset
     return compare_clocks(
         found, before=earlier(before, offset), after=earlier(clock.wall_time(), offset)
@@ -140,7 +151,10 @@ async def require_right_clock(clock: GatewayClock, store: Store) -> None:
 
 def describe_difference(comparison: ClockComparison) -> str:
     """Return a sentence about a difference between the clocks."""
-    side = "ahead of" if comparison.ahead > 0 else "behind"
+    side = "behind"
+    if comparison.ahead > 0:
+        side = "ahead of"
+
     return (
         f"this machine's clock is {abs(comparison.ahead) / SECOND:.0f} s {side} the clock of "
         f"the database"

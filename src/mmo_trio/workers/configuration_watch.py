@@ -49,6 +49,7 @@ class ConfigurationWatch:
             await self._refresh()
 
     async def _refresh(self) -> None:
+        # Trusted from before the read: what was changed while it lasted may not be in it.
         began_at = self.monotonic()
         try:
             found = await self.store.configuration()
@@ -56,18 +57,19 @@ class ConfigurationWatch:
                 # For all requests at once: each of them would else read it.
                 self.known.brand_by_host = await self.store.brand_by_host()
 
-            for name in found.closed_providers ^ self.known.closed_providers:
-                logger.info(
-                    "provider_closed" if name in found.closed_providers else "provider_opened",
-                    provider=name,
-                )
+            for name in found.closed_providers - self.known.closed_providers:
+                logger.info("provider_closed", provider=name)
 
-            self.known.closed_providers, self.known.restored_brands = (
-                found.closed_providers,
-                found.restored_brands,
-            )
+            for name in self.known.closed_providers - found.closed_providers:
+                logger.info("provider_opened", provider=name)
+
+            # No checkpoint in between: a request sees the old or the new, not some of both.
+            self.known.closed_providers = found.closed_providers
+            self.known.restored_brands = found.restored_brands
             self.known.generation = found.generation
             self.known.trusted_until = later(began_at, TRUSTED_FOR)
+
+            # Whoever has changed it waits until each process has said so.
             await self.store.use_configuration(found.generation, process=self._process)
         except Exception as error:
             log_store_failure(logger, "configuration_stale", error)

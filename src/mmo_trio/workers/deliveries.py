@@ -59,9 +59,8 @@ DRAIN_GRACE_S: Final = 20.0
 # accepted.
 POSTPONED_PER_BRAND_MAX: Final = 1_024
 
-RETRY_DELAY_MIN_S: Final = 0.1
-
 # Limits of the pause between two calls of an unavailable store; the pause doubles each time.
+RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 
 # How often the record of an outcome that cannot be decided is tried before its delivery leaves its
@@ -138,7 +137,8 @@ class DeliveryPool(ABC):
     def try_enqueue(self, work: WorkItem) -> bool:
         """Accept work, or return False so that the caller offers it again later. Work that is
         offered twice is delivered once. This never waits."""
-        reference, brand = work.transaction.reference, work.transaction.order.brand
+        reference = work.transaction.reference
+        brand = work.transaction.order.brand
         if reference in self._claimed:
             return True
         if not self.has_room_for(brand):
@@ -167,6 +167,7 @@ class DeliveryPool(ABC):
                 try:
                     await drain.wait()
                 finally:
+                    # What waits for another attempt stays in the store.
                     self._is_draining = True
                     self._pauses.cancel_scope.cancel()
             self._nursery.cancel_scope.deadline = trio.current_time() + grace_s
@@ -192,6 +193,8 @@ class DeliveryPool(ABC):
         except Exception as error:
             if reference in self._unsent:
                 raise
+
+            # It may have arrived: a second attempt could deliver it twice (K3).
             fault, mark = describe_fault(error), simulated_mark(order)
             logger.error("delivery_broken_off", reference=reference, fault=fault, **mark)
             return DeliveryAttempt(
@@ -207,21 +210,30 @@ class DeliveryPool(ABC):
         and those behind an open breaker, of which its opening has warned. The URL and the answer's
         body are in the delivery record only: either may be private to the merchant."""
         self.outcomes[attempt.outcome] += 1
-        is_delivered = attempt.outcome is DeliveryOutcome.DELIVERED
-        (self._logger.debug if attempt.outcome in FREQUENT_OUTCOMES else self._logger.warning)(
+        log = self._logger.warning
+        if attempt.outcome in FREQUENT_OUTCOMES:
+            log = self._logger.debug
+
+        reason = {}
+        if attempt.outcome is not DeliveryOutcome.DELIVERED:
+            reason = {"reason": attempt.detail}
+
+        log(
             self.CONCLUDED_EVENT,
             reference=work.transaction.reference,
             brand=work.transaction.order.brand,
             outcome=attempt.outcome.value,
             status=attempt.status,
             duration_ms=attempt.duration_ms,
-            **({} if is_delivered else {"reason": attempt.detail}),
+            **reason,
             **simulated_mark(work.transaction.order),
         )
 
     def _start_next(self) -> None:
         if self._nursery is None or self._is_draining:
             return
+
+        # The queue gives out as much as there are slots.
         while (work := self._queue.next()) is not None:
             self._nursery.start_soon(self._deliver, work)
 
@@ -233,7 +245,8 @@ class DeliveryPool(ABC):
 
     async def _deliver_one(self, work: WorkItem) -> WorkItem | None:
         """Process one delivery, and return the next one that this task is to process."""
-        reference, brand = work.transaction.reference, work.transaction.order.brand
+        reference = work.transaction.reference
+        brand = work.transaction.order.brand
         self._unsent.add(reference)
         try:
             await self._process(work)
@@ -241,7 +254,11 @@ class DeliveryPool(ABC):
             self._claimed_by_brand[brand] -= 1
             self._postponed.discard(reference)
         except Exception as error:
-            kind, mark = type(work.intent).__name__, simulated_mark(work.transaction.order)
+            # 1. Sent, and its outcome could not be recorded: it stays claimed, so that this process
+            #    never sends it again.
+            # 2. Certainly not sent: once more after a pause.
+            kind = type(work.intent).__name__
+            mark = simulated_mark(work.transaction.order)
             log = logger.bind(kind=kind, reference=reference, brand=brand, **mark)
             if reference not in self._unsent:
                 log.error("delivery_record_failed", fault=describe_fault(error))
@@ -252,12 +269,15 @@ class DeliveryPool(ABC):
                 self._pauses.start_soon(self._try_again_later, work, pause_s)
         finally:
             self._unsent.discard(reference)
+
+            # One that has left its place before has none to give back.
             if reference in self._undecided:
                 self._undecided.remove(reference)
                 self._postponed_by_brand[brand] -= 1
             else:
                 self._queue.release(brand)
 
+        # This task goes on with the next one: to start a task costs more than to go on.
         following = None
         if not self._is_draining:
             following = self._queue.next()
@@ -271,7 +291,9 @@ class DeliveryPool(ABC):
         """Return the reply to an outcome, which nobody else knows, so it is recorded until that
         succeeds. While the store can't, the delivery keeps its place, as no other could be recorded
         either. One that itself cannot be decided leaves its place after some tries."""
-        tries, pause_s, pause_max_s = 0, RETRY_DELAY_MIN_S, RETRY_DELAY_MAX_S
+        tries = 0
+        pause_s = RETRY_DELAY_MIN_S
+        pause_max_s = RETRY_DELAY_MAX_S
         while True:
             try:
                 return await record()
@@ -279,6 +301,7 @@ class DeliveryPool(ABC):
                 log_store_failure(logger, "delivery_record_retried", error, pause_s=pause_s)
                 tries += not isinstance(error, STORE_ERRORS)
 
+            # No outage, but an outcome that cannot be decided: others need not wait for it.
             if tries == TRIES_IN_PLACE and work.transaction.reference not in self._undecided:
                 self._leave_place(work)
                 pause_max_s = UNDECIDED_RETRY_DELAY_MAX_S
@@ -287,6 +310,7 @@ class DeliveryPool(ABC):
             pause_s = min(2 * pause_s, pause_max_s)
 
     def _leave_place(self, work: WorkItem) -> None:
+        """Let another delivery begin, while the outcome of this one is still to be recorded."""
         brand = work.transaction.order.brand
         self._undecided.add(work.transaction.reference)
         self._postponed_by_brand[brand] += 1
@@ -294,6 +318,7 @@ class DeliveryPool(ABC):
         self._start_next()
 
     async def _try_again_later(self, work: WorkItem, pause_s: float) -> None:
+        """Put it at the end of the queue after a pause, or wait on while that is full."""
         brand = work.transaction.order.brand
         await trio.sleep(pause_s)
         if self._queue.has_room_for(brand):
@@ -312,6 +337,7 @@ async def retry_until_available(operation: Callable[[], Awaitable[ResultT]]) -> 
             return await operation()
         except STORE_ERRORS as error:
             log_store_failure(logger, "delivery_store_retried", error, pause_s=pause_s)
+
         await trio.sleep(pause_s)
         pause_s = min(2 * pause_s, RETRY_DELAY_MAX_S)
 
@@ -419,7 +445,9 @@ class CallbackWorker(DeliveryPool):
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
         """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
-        by = Span(self._monotonic() - self._own_time())
+        # From the gateway's own time, in which it is stored, to the clock of this process. What
+        # would lie in the future counts from now.
+        by = Span(self._monotonic() - self._now())
         restored = snapshot.shifted(by).clamped(self._breaker_settings, now=self._monotonic())
         self._breakers[brand] = CircuitBreaker(self._breaker_settings, restored=restored)
         self._stored[brand] = restored
@@ -484,12 +512,14 @@ class CallbackWorker(DeliveryPool):
     ) -> tuple[DeliveryAttempt, CircuitBreaker | None]:
         """Make the one attempt, if the breaker permits it. The breaker is returned if it counted
         the attempt."""
-        brand, url = transaction.order.brand, transaction.order.result_url
+        brand = transaction.order.brand
+        url = transaction.order.result_url
         assert url is not None
         breaker = self._breakers.get(brand)
         if breaker is None:
             breaker = self._breakers[brand] = CircuitBreaker(self._breaker_settings)
 
+        # An open breaker is asked once more, after the payments that are due have gone first (K5).
         permit = breaker.request_permit(self._monotonic())
         if permit is None:
             await self._wait_for_due()
@@ -512,6 +542,8 @@ class CallbackWorker(DeliveryPool):
                 ),
             )
             attempt = await self._send_once(transaction.order, url, send)
+
+            # Refused by our own rules: that says nothing about the merchant's server.
             if attempt.outcome is DeliveryOutcome.EGRESS_REFUSED:
                 return attempt, None
 
@@ -523,7 +555,8 @@ class CallbackWorker(DeliveryPool):
 
             return attempt, breaker
         finally:
-            breaker.abandon(permit, now=self._monotonic())  # No effect once it is recorded.
+            # No effect once it is recorded.
+            breaker.abandon(permit, now=self._monotonic())
 
     def _limit_body(self, brand: str, attempt: DeliveryAttempt) -> DeliveryAttempt:
         """Return what is stored of an attempt: the whole body (K4), as long as its merchant's
@@ -531,6 +564,7 @@ class CallbackWorker(DeliveryPool):
         size = len(attempt.body)
         if size <= SMALL_BODY_BYTES or not self._stored_bodies[brand].take(self._monotonic(), size):
             return attempt
+
         detail = (
             f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} "
             f"are stored."
@@ -556,7 +590,8 @@ class CallbackWorker(DeliveryPool):
         ):
             return await self._record_outcome(CallbackConcluded(reference, attempt, fence))
 
-        stored = self._in_own_time(snapshot)
+        # With the outcome, so that a successor knows the one with the other (K5).
+        stored = self._in_gateway_time(snapshot)
         reply = await self._record_outcome(CallbackConcluded(reference, attempt, fence, stored))
         if isinstance(reply, Applied) and self._breakers.get(brand) is breaker:
             self._stored[brand] = snapshot
@@ -620,6 +655,7 @@ class QrWorker(DeliveryPool):
 
     async def _attempt(self, transaction: Transaction) -> DeliveryAttempt:
         """Make the one attempt, if there is a code and the payment is still pending."""
+        # A picture of a payment that has ended would have somebody pay in vain.
         code = transaction.progress.qr
         if transaction.progress.stage.is_terminal:
             return not_sent_attempt(transaction, "The payment had ended, so nothing was sent.")
@@ -632,6 +668,7 @@ class QrWorker(DeliveryPool):
         if isinstance(key, DeliveryRefused):
             return not_sent_attempt(transaction, key.detail, key.outcome)
 
+        # Drawn before it counts as sent: a fault of the drawing is tried again.
         request = qr_code_request(transaction, key, image=await _image_base64(code))
         self._note_sending(transaction.reference)
         send = partial(self._send, request, brand=order.brand)

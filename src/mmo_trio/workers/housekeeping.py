@@ -27,6 +27,7 @@ from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
 
+# Seconds between two lines about the end of the audit log: so much of it may be cut off unnoticed.
 AUDIT_HEAD_INTERVAL_S = 3600.0
 
 # Seconds that the store may take when the process ends.
@@ -56,8 +57,10 @@ class AuditHeadLogger:
 
     async def log_head(self) -> None:
         """Log the end, and an error if the log no longer holds the end that was logged before."""
-        store, logged = self.audit_log.store, self._logged
+        store = self.audit_log.store
+        logged = self._logged
         try:
+            # The log of lines is elsewhere: whoever changes the database does not change both.
             if logged != EMPTY_HEAD:
                 rows = await store.audit_after(logged.number - 1, limit=1)
                 if [AuditHead(row.number, row.hash) for row in rows] != [logged]:
@@ -67,7 +70,9 @@ class AuditHeadLogger:
                     )
                     await store.note_provider(note)
                     logger.error("audit_log_changed", seen=f"{logged.number}:{logged.hash}")
-            self._logged = head = await store.audit_head()
+
+            head = await store.audit_head()
+            self._logged = head
         except Exception as error:
             log_store_failure(logger, "audit_head_unavailable", error)
         else:
@@ -101,9 +106,12 @@ class RefusalRecorder:
         refused = refused_request(input_, problem, now=self.wall_time())
         if refused is None:
             return
+
+        # All are counted; of a flood only the first ones are kept.
         self._times[BrandDay(refused.brand, refused.request.created_at // DAY)] += 1
         if len(self._waiting) < REFUSALS_WAITING_MAX:
             self._waiting.append(refused)
+
         self._arrived.set()
 
     async def run(self) -> None:
@@ -122,8 +130,13 @@ class RefusalRecorder:
         """Write what has come since the last time."""
         if not self._times:
             return
-        times, refused = self._times, self._waiting
-        self._times, self._waiting, self._arrived = Counter(), [], trio.Event()
+
+        # Taken before the write: what comes meanwhile waits for the next one.
+        times = self._times
+        refused = self._waiting
+        self._times = Counter()
+        self._waiting = []
+        self._arrived = trio.Event()
         try:
             await self.store.record_refusals(times, refused, now=self.wall_time())
         except Exception as error:
@@ -183,13 +196,15 @@ class RetentionWorker:
             try:
                 await self._run(pace, now)
             finally:
+                # Given back also when the process ends: another one goes on at once.
                 self.statistics.is_running = False
                 with trio.move_on_after(RETENTION_LEASE_END_TIMEOUT_S, shield=True):
                     await pace.end()
         except (StoreUnavailable, OutcomeUnknown, LeaseLost) as error:
             self.statistics.failed_runs += 1
             logger.warning("retention_interrupted", error=str(error))
-        except Exception as error:  # Payments go on without it.
+        except Exception as error:
+            # Payments go on without it.
             self.statistics.failed_runs += 1
             logger.error("retention_failed", fault=describe_fault(error))
 
@@ -201,6 +216,7 @@ class RetentionWorker:
         if not due:
             return
 
+        # In the audit log from its beginning: one that is broken off has removed something, too.
         self.statistics.is_running = True
         logger.info("retention_begun")
         await self.audit_log.record("gateway", "retention_begun", older_than=due)

@@ -62,6 +62,7 @@ ROUND_S: Final = 60.0
 # Seconds between two looks at whether a round is due.
 LOOK_S: Final = 20.0
 
+# Seconds that the receiver has; without an answer the message is told again later.
 ATTEMPT_TIMEOUT_S: Final = 10.0
 
 CERTIFICATE_TOLD_BEFORE: Final = Span(14 * DAY)
@@ -108,6 +109,7 @@ class NoticeReceiver:
         if section.webhook_url is None:
             return None
 
+        # A key that can't be read stops the start, not the first message.
         read_key(section)
         rules = EgressRules(allow_private=section.allow_private, own_hosts=frozenset(own_hosts))
         client = HttpClient(rules=rules, context=tls_context(settings.egress.extra_ca_file))
@@ -116,6 +118,7 @@ class NoticeReceiver:
     async def send(self, text: str, members: Mapping[str, Any], now: Instant) -> DeliveryAttempt:
         """Make one attempt to deliver a message. Raises SettingsError when the key can't be
         read."""
+        # The key is read each time: it may be replaced without a restart.
         assert self.section.webhook_url is not None
         key = read_key(self.section)
         body = {
@@ -185,6 +188,8 @@ class WaitingMatters:
         admin, kinds = self.store.admin, NoticeKind
         backlog = await admin.backlog(now, overdue_before=now)
         stuck = await admin.stuck_transactions(now, limit=STUCK_COUNT_MAX)
+
+        # Unfinished ones are few; only those wait for a person that nobody has approved.
         reversals = [
             reversal
             for reversal in await self.store.list_reversals(
@@ -217,7 +222,12 @@ class WaitingMatters:
         stopped = sum(breaker.state is not BreakerState.CLOSED for breaker in breakers.values())
         newest = await self.store.admin.failed_callbacks(limit=STUCK_COUNT_MAX)
         failed = sum(elapsed(callback.at, now) < HOUR for _, callback in newest)
-        counted = failed if failed >= self.failed_callbacks else 0
+
+        # A few are the merchants' own matter, and no person's of the gateway.
+        counted = 0
+        if failed >= self.failed_callbacks:
+            counted = failed
+
         return [
             Matter(NoticeKind.CALLBACKS_STOPPED, stopped),
             Matter(NoticeKind.CALLBACKS_NOT_DELIVERED, counted),
@@ -287,11 +297,14 @@ class NoticeWorker:
                 logger.error("notice_failed", reason=str(error), once_a_minute=True)
             except Exception as error:
                 log_store_failure(logger, "notice_round_failed", error)
+
             await trio.sleep(LOOK_S)
 
     async def _run_round(self) -> None:
         """Claim the round, look at what waits, and send a message if one is due."""
-        admin, moment = self.matters.store.admin, self.moment()
+        # 1. Claim the round: the note with its time is written in place of the one that is known.
+        admin = self.matters.store.admin
+        moment = self.now()
         now = moment.time
         known = await self._known()
         claimed = evolve(known, at=now)
@@ -300,6 +313,7 @@ class NoticeWorker:
         if not await admin.note_provider(claimed, replacing=known):
             return
 
+        # 2. What waits, what has waited long enough, and whether that is to be told now.
         matters = await self.matters.find(moment)
         record = notices.seen(parse_record(claimed.content), matters, now)
         lasting = notices.patient(record, matters, now)
@@ -310,6 +324,7 @@ class NoticeWorker:
             await self._keep(claimed, record)
             return
 
+        # 3. The attempt is on record before it is made, and its success after it.
         tried = notices.attempted(record, now)
         kept = await self._keep(claimed, tried)
         if kept is not None and await self._send(lasting, record, moment):
@@ -327,6 +342,7 @@ class NoticeWorker:
         note = evolve(claimed, content=format_record(record))
         if note == claimed:
             return note
+
         is_written = await self.matters.store.admin.note_provider(note, replacing=claimed)
         if is_written:
             return note
@@ -341,6 +357,7 @@ class NoticeWorker:
         if attempt.outcome is DeliveryOutcome.DELIVERED:
             logger.info("notice_sent", kinds=kinds)
             return True
+
         logger.warning("notice_failed", kinds=kinds, reason=attempt.detail, status=attempt.status)
         return False
 

@@ -237,8 +237,8 @@ class ProviderAccount:
                         slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with
                     )
 
-                # 2. Another process has: some operators let one token be valid at a time. Not the
-                #    one that was refused a moment ago.
+                # 2. Another process has. Its token is used here, too, as a new one might end it;
+                #    but not the one that was refused a moment ago.
                 shared = self.shared_tokens and await self.shared_tokens.read(scope)
                 if shared and shared.value != slot.refused and shared.is_fresh(self.moment().time):
                     slot.token = shared

@@ -156,6 +156,7 @@ class AccountChecks:
         if key not in self._due or key in self._asked_to_try:
             return False
 
+        # Before the store is asked: no two tasks of this process ask for the same.
         self._asked_to_try.add(key)
 
         known = self._trials.get(key, ProviderNote(provider, NoteTopic.TRIAL, str(key[1])))
@@ -174,15 +175,21 @@ class AccountChecks:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run rounds until cancelled; what is known already is read before `started`."""
-        began_at, may_ask_after = trio.current_time(), CHECKED_AT_MOST_EVERY
+        # After a start an account is checked unless it was in the last hour: its settings may have
+        # changed. From then on it is checked once a day.
+        began_at = trio.current_time()
+        may_ask_after = CHECKED_AT_MOST_EVERY
         async with trio.open_nursery() as checks:
             await self._run_round(checks, None)
             task_status.started()
             while True:
                 await trio.sleep(self.round_s)
-                is_settled = trio.current_time() >= began_at + FIRST_CHECK_AFTER_S
-                await self._run_round(checks, may_ask_after if is_settled else None)
-                may_ask_after = CHECKED_EVERY if is_settled else may_ask_after
+                if trio.current_time() < began_at + FIRST_CHECK_AFTER_S:
+                    await self._run_round(checks, None)
+                    continue
+
+                await self._run_round(checks, may_ask_after)
+                may_ask_after = CHECKED_EVERY
 
     async def ask(self, provider: str, request: HttpRequest) -> HttpResponse:
         """Return the answer to a question. Raises CredentialStopped instead of asking with a
@@ -215,6 +222,7 @@ class AccountChecks:
     async def learn(self, finding: AccountFinding) -> None:
         """Keep a finding; a known one is written again after an hour. Raises what the store
         raises."""
+        # 1. Said each time: the log tells how long it lasts.
         log = logger.bind(
             provider=finding.provider,
             part=finding.part,
@@ -227,6 +235,7 @@ class AccountChecks:
         elif finding.state is AccountState.WARNED:
             log.warning("operator_account_warned")
 
+        # 2. What is news. A question without an answer ends no hold.
         known = self._notes.get((finding.provider, finding.part))
         before = None
         if known is not None:
@@ -237,7 +246,9 @@ class AccountChecks:
         if (latest := finding.after(before)) is before:
             return
 
-        note = finding_note(latest, self.moment().time)
+        # 3. Kept for all processes. What holds payments back is written each time: the hold counts
+        #    from the last one.
+        note = finding_note(latest, self.now().time)
         is_old = (
             known is None
             or latest.holds_back
@@ -264,7 +275,8 @@ class AccountChecks:
         """Read what is known, and begin the checks that are due; None: only those that a person has
         asked for."""
         try:
-            read_from = self.moment().time
+            # 1. What all processes have learnt; what this one learns meanwhile is not in it.
+            read_from = self.now().time
             notes = await self.store.provider_notes(
                 NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.TRIAL, NoteTopic.AVAILABILITY
             )
@@ -275,12 +287,13 @@ class AccountChecks:
             self._keep(
                 [*(note for note in notes if note.topic is NoteTopic.FINDING), *learned_since]
             )
+
+            # 2. Whether operators say of themselves that they are down. Of all processes the one
+            #    asks whose claim becomes the note.
             asked = {note.provider: note for note in notes if note.topic is NoteTopic.AVAILABILITY}
             for name in self.with_availability:
-                known, now = (
-                    asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY)),
-                    self.moment(),
-                )
+                known = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY))
+                now = self.now()
                 is_due = elapsed(known.at, now.time) >= AVAILABILITY_ASKED_EVERY
                 if is_due and await self.store.note_provider(
                     evolve(known, at=now.time), replacing=known
@@ -294,9 +307,11 @@ class AccountChecks:
                         partial(self.ask, name),
                     )
 
+            # 3. Whether our accounts work, or what a person has asked for.
             last = {note.provider: note for note in notes if note.topic is NoteTopic.CHECK}
             for name in self.accounts:
-                known, now = last.get(name, ProviderNote(name, NoteTopic.CHECK)), self.moment()
+                known = last.get(name, ProviderNote(name, NoteTopic.CHECK))
+                now = self.now()
                 interval = checked_every
                 if interval is not None and self._is_sign_in_unknown(name):
                     interval = min(interval, CHECKED_AGAIN_AFTER)
@@ -322,11 +337,13 @@ class AccountChecks:
         refused."""
         adapter = self.accounts[name].provider
         assert isinstance(adapter, ChecksAccount)
+
+        # Past the stop of a credential: the person has given it another password, say.
+        send: SendRequest = partial(self.ask, name)
         if is_asked_for:
             send = self.accounts[name].ask
-        else:
-            send = partial(self.ask, name)
-        await self._learn_all(name, adapter.check_account(now=self.moment()), send)
+
+        await self._learn_all(name, adapter.check_account(now=self.now()), send)
 
     async def _learn_all(self, name: str, check: AccountCheck, send: SendRequest) -> None:
         try:
@@ -337,6 +354,7 @@ class AccountChecks:
             log_store_failure(logger, "account_check_failed", error, provider=name)
 
     def _keep(self, notes: Sequence[ProviderNote]) -> None:
+        """Take these notes of findings for what is known, and begin and end holds by them."""
         self._notes = {(note.provider, note.subject): note for note in notes}
         self._stopped = frozenset(
             finding.stopped_credential for finding in self.findings if finding.stopped_credential
@@ -360,8 +378,10 @@ class AccountChecks:
 
     def _find_holds(self) -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
         """Return what is held back by the latest notes, and of what one is to be tried."""
-        now = self.moment().time
-        latest, stopped = dict[tuple[str, str], Instant](), set[tuple[str, str]]()
+        # When each kind was refused last, and which of them would show a refused credential again.
+        now = self.now().time
+        latest: dict[tuple[str, str], Instant] = {}
+        stopped: set[tuple[str, str]] = set()
         for note in self._notes.values():
             finding = read_finding_note(note)
             keys = _held_by(finding)
@@ -369,6 +389,8 @@ class AccountChecks:
             if self._is_stopped(finding):
                 stopped |= set(keys)
 
+        # 1. It is held for its time. 2. Then one is tried. 3. The others wait a little for what
+        #    becomes of that.
         counting = {key for key, at in latest.items() if elapsed(at, now) < HELD_FOR} | stopped
         ended = latest.keys() - counting
         untried = {
@@ -397,11 +419,17 @@ class AccountChecks:
 
 @define(eq=False)
 class _Recording:
+    """What is being recorded of an account."""
+
     note: ProviderNote
+    """Which asks for it."""
     redactor: Redactor
     began_at: Instant
+    """By the gateway's own time."""
     lines: list[str] = Factory(list)
+    """Those that are not in the store yet."""
     chunks: int = 0
+    """How often lines were written."""
     recorded_bytes: int = 0
 
 
@@ -442,7 +470,8 @@ class AccountRecorder:
             line = recording.redactor.to_line(
                 RecordedExchange(is_from_operator, offset_ms, request, answer)
             )
-        except Exception as error:  # A payment goes on, whatever is in it.
+        except Exception as error:
+            # A payment goes on, whatever is in it.
             logger.error(
                 "exchange_not_recorded",
                 provider=name,
@@ -464,21 +493,26 @@ class AccountRecorder:
                     for provider_note in await self.store.provider_notes(NoteTopic.RECORDING)
                 }
                 for name in self.accounts:
+                    # Written before it may end: the last lines belong to it.
                     await self._write(name)
                     self._switch(name, asked.get(name))
+
                 await self._tidy(asked)
             except Exception as error:
                 log_store_failure(logger, "recording_failed", error)
+
             await trio.sleep(ROUND_S)
 
     def _switch(self, name: str, asked: ProviderNote | None) -> None:
-        is_on, present = (
-            asked is not None and self.own_time() < asked.at,
-            self._recordings.get(name),
-        )
+        """Begin and end the recording of an account by the note that asks for it: another note is
+        another recording, with a key of its own."""
+        # The time of the note is that at which it ends.
+        is_on = asked is not None and self.now() < asked.at
+        present = self._recordings.get(name)
         if present is not None and not (is_on and present.note == asked):
             del self._recordings[name]
             logger.info("provider_recording_ended", provider=name)
+
         if asked is not None and is_on and name not in self._recordings:
             self._begin(name, asked)
 
@@ -507,6 +541,7 @@ class AccountRecorder:
         if self._tidied_at is not None and elapsed(self._tidied_at, now) < TIDIED_EVERY:
             return
 
+        # Lines that nobody has collected hold data of payers, redacted as they are.
         self._tidied_at = now
         for name in self.accounts:
             until = earlier(now, RECORDED_KEPT_FOR)
@@ -516,8 +551,11 @@ class AccountRecorder:
         recording = self._recordings.get(name)
         if recording is None or not recording.lines:
             return
+
+        # Each write is a note of its own, under a name that no other process uses.
         process = f"{socket.gethostname()}-{os.getpid()}"
-        lines, recording.lines = recording.lines, []
+        lines = recording.lines
+        recording.lines = []
         subject = f"{process}-{recording.chunks:06}"
         recording.chunks += 1
         await self.store.note_provider(
@@ -542,7 +580,10 @@ def _recording_of(provider: str) -> str:
 
 def _held_by(finding: AccountFinding) -> Sequence[tuple[str, str]]:
     """Return what a finding holds back, by provider and the type of payments, or _REVERSALS."""
-    kinds = (*finding.held, *((_REVERSALS,) if finding.holds_reversals else ()))
+    kinds: list[str] = [*finding.held]
+    if finding.holds_reversals:
+        kinds.append(_REVERSALS)
+
     return [(finding.provider, kind) for kind in kinds]
 
 

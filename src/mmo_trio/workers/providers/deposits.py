@@ -102,23 +102,27 @@ class DepositClaimWorker:
             task_status.started()
             while not drain.is_set():
                 try:
-                    is_full = await self._run_round(questions)
-                    pause_s = SCAN_INTERVAL_MIN_S if is_full else self.scan_interval_s
+                    pause_s = self.scan_interval_s
+                    if await self._run_round(questions):
+                        pause_s = SCAN_INTERVAL_MIN_S
                 except Exception as error:
                     log_store_failure(logger, "deposit_claim_scan_failed", error)
                     pause_s = RETRY_DELAY_S
+
                 await trio.sleep(pause_s)
 
     async def _run_round(self, questions: trio.Nursery) -> bool:
         """Wake as many due claims as may be asked about, and return whether there may be more."""
         room = QUESTIONS_MAX - self._open_questions
-        limit = room + len(self._postponed)
-        if room:
-            found = await self.store.due_claims(self.moment().time, limit=limit)
-        else:
-            found = ()
+        if not room:
+            return True
 
-        if room and len(found) < limit:  # All that are due were found.
+        # However many are postponed, a round finds enough of the others.
+        limit = room + len(self._postponed)
+        found = await self.store.due_claims(self.now().time, limit=limit)
+
+        # All that are due were found; postponed ones that are not among them have moved on.
+        if len(found) < limit:
             self._postponed.retain([(deposit.provider, deposit.receipt) for deposit in found])
 
         due = [
@@ -164,6 +168,7 @@ class DepositClaimWorker:
                 conversation = provider.verify_deposit(claim, now=self.moment())
                 answer = await drive_async(conversation, self.exchange_for(claim.provider))
 
+            # A claim of no payment may be a deposit to a brand's account.
             if answer is not None:
                 owner = None
                 if not claim.payment:
@@ -205,9 +210,8 @@ class DepositLister:
                 due_at = later(now, LIST_INTERVAL)
                 try:
                     await self._list_if_due(account, now)
-                except (
-                    ExchangeFailed
-                ) as failure:  # The next listing begins where the last one that succeeded ended.
+                except ExchangeFailed as failure:
+                    # The next listing begins where the last one that succeeded ended.
                     logger.warning(
                         "deposits_not_listed", provider=account.provider.name, reason=failure.reason
                     )
@@ -215,14 +219,18 @@ class DepositLister:
                     log_store_failure(
                         logger, "deposit_listing_failed", error, provider=account.provider.name
                     )
+
             await trio.sleep(self.scan_interval_s)
 
     async def _list_if_due(self, account: OpenAccount, now: Instant) -> None:
-        provider, end = account.provider, earlier(now, LISTED_AFTER)
+        # 1. From where the last listing of all processes ended; nothing while it was a moment ago.
+        provider = account.provider
+        end = earlier(now, LISTED_AFTER)
         begin = await self.store.begin_listing(provider.name, now, interval=LIST_INTERVAL)
         if begin is None or begin >= end:
             return
 
+        # 2. What was paid since, by the operator's clock, which is wall time.
         begin = max(begin, earlier(now, LISTED_FOR))
         at = self.moment()
         ahead = elapsed(at.time, at.utc)
@@ -236,6 +244,7 @@ class DepositLister:
             else:
                 await self.submit(deposit)
 
+        # 3. Only now it counts as listed: whatever has failed on the way is listed again.
         await self.store.save_listed(provider.name, max(begin, earlier(end, LISTING_OVERLAP)))
 
 
@@ -245,14 +254,23 @@ async def deposit_inputs(
     """Return the input for a deposit, and a hint to the payment that it names: the deposit may be
     its result. The gatewayReference is a fresh one."""
     payment = await payment_named_by(store, provider, deposit)
+    owner = None
+    named = None
+    if payment is None:
+        owner = await deposit_owner(store, deposit)
+    else:
+        named = payment.reference
+
     notified = deposits.deposit_input(
         deposit,
-        None if payment else await deposit_owner(store, deposit),
+        owner,
         provider_title=provider.title,
         gateway_reference=gateway_reference,
-        payment=None if payment is None else payment.reference,
+        payment=named,
         is_simulated=is_simulated(provider),
     )
+
+    # A payment that was sent and has not ended is asked about: the money may be its own.
     if (
         payment is None
         or payment.progress.provider_data is None
@@ -274,6 +292,7 @@ async def payment_named_by(
     provider's."""
     if not deposits.may_be_reference_suffix(deposit):
         return None
+
     payment = await store.transaction_by_suffix(deposit.bill_reference.upper())
     if payment is not None and payment.order.provider == provider.name:
         return payment

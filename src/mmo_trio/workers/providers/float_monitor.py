@@ -83,7 +83,9 @@ class FloatMonitor:
                     await self._write_refusals()
                     if trio.current_time() >= first_at:
                         await self._ask_due(inquiries)
-                    self.floats = await known_floats(self.store, self.providers, self.moment().time)
+
+                    # Also what other processes have asked for.
+                    self.floats = await known_floats(self.store, self.providers, self.now().time)
                     latest = [watched.forecast.latest for watched in self.floats]
                     self.known_at |= {
                         balance.key: balance.at
@@ -92,23 +94,28 @@ class FloatMonitor:
                     }
                 except Exception as error:
                     log_store_failure(logger, "float_round_failed", error)
+
+                # A refusal is told to the other processes at once.
                 with trio.move_on_after(ROUND_S):
                     await self._refused.wait()
 
     def note_result(self, work: WorkItem) -> None:
         """Say at once that a provider has refused to pay because a float lacks money, if this is
         such a result."""
-        order, progress = work.transaction.order, work.transaction.progress
+        # A result is passed on with the callback about it, once. A pay-in that fails so says
+        # something of the payer's account, not of ours.
+        order = work.transaction.order
+        progress = work.transaction.progress
         is_refusal = progress.error_code is ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
         is_told = progress.completion_source in (Source.POLL, Source.WEBHOOK)
-        if (
-            not (isinstance(work.intent, DeliverCallback) and is_refusal and is_told)
-            or order.type is Type.PAYIN
-        ):
+        is_result = isinstance(work.intent, DeliverCallback) and is_refusal and is_told
+        if not is_result or order.type is Type.PAYIN:
             return
 
-        told = progress.provider_data
-        code = None if told is None else told.error_code
+        code = None
+        if progress.provider_data is not None:
+            code = progress.provider_data.error_code
+
         self._note_refusal(order.provider, order.gateway_reference, code, simulated_mark(order))
 
     def note_reversal(self, report: ReversalFailed, reply: Reply) -> None:
@@ -138,17 +145,25 @@ class FloatMonitor:
         raises."""
         await self.store.record_balances(report.balances)
         reported = {balance.key for balance in report.balances}
-        for watched in (
-            await known_floats(self.store, self.providers, self.moment().time) if reported else ()
-        ):
+        if not reported:
+            return
+
+        for watched in await known_floats(self.store, self.providers, self.now().time):
             if watched.forecast.latest.key in reported:
                 await self._judge(watched)
 
     async def _judge(self, known: KnownFloat) -> None:
         """Note whether a float is low; the process whose note it becomes says so."""
-        latest, hours_left = known.forecast.latest, known.forecast.hours_left
+        latest = known.forecast.latest
+        hours_left = known.forecast.hours_left
         is_low = known.forecast.is_low(self._watch(latest.provider), was_low=known.is_low)
-        note = evolve(known.note, at=self.moment().time, content=LOW if is_low else "")
+        content = ""
+        if is_low:
+            content = LOW
+
+        # The note is replaced only where it is still the one that was judged: so one process says
+        # it, and once.
+        note = evolve(known.note, at=self.now().time, content=content)
         if is_low is known.is_low or not await self.store.note_provider(note, replacing=known.note):
             return
 
@@ -164,6 +179,8 @@ class FloatMonitor:
         self._refused = trio.Event()
         for name, note in tuple(self._unwritten.items()):
             await self.store.note_provider(note)
+
+            # Unless another refusal has come while this one was written.
             if self._unwritten[name] is note:
                 del self._unwritten[name]
 
@@ -174,7 +191,10 @@ class FloatMonitor:
             for provider_note in await self.store.provider_notes(NoteTopic.BALANCE)
         }
         for name in self.providers:
-            interval, now = self._watch(name).interval, self.moment().time
+            interval = self._watch(name).interval
+            now = self.now().time
+
+            # The claim comes before the question: a process that dies costs one interval.
             known = asked.get(name, ProviderNote(name, NoteTopic.BALANCE))
             is_due = interval > 0 and elapsed(known.at, now) >= interval
             if is_due and await self.store.note_provider(evolve(known, at=now), replacing=known):
@@ -211,6 +231,7 @@ async def known_floats(
         )
         known.append(KnownFloat(forecast_float, notes.pop(forecast_float.latest.key, none)))
 
+    # What is left was low when no balance of the last hours tells of it.
     for (provider, account), note in notes.items():
         if note.content == LOW and provider in providers:
             latest = await store.latest_balance(provider, account)

@@ -74,6 +74,7 @@ class HintFile:
                 except (ValueError, TypeError, KeyError):
                     logger.warning("kept_hint_unreadable", file=str(self.path))
                     continue
+
                 found.append((self._add(line), hint))
 
             self._is_read = True
@@ -86,6 +87,7 @@ class HintFile:
         if len(line) > LINE_BYTES_MAX:
             raise ValueError("the hint is too long")
 
+        # Durable before its operator has an answer: it sends each notification once.
         async with self._lock:
             if self._lines >= LINES_MAX and self._is_read:
                 await self.run_call(lambda: self._write(b"".join(self._open_lines()), anew=True))
@@ -114,13 +116,14 @@ class HintFile:
 
     def _write(self, content: bytes, *, anew: bool) -> None:
         """Add the content to the file durably, or put it in the place of what is there."""
+        # Anew in another file, which takes the place of this one once it is whole.
+        path = self.path
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         if anew:
             path = self.path.with_name(f".{self.path.name}.part")
-        else:
-            path = self.path
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
         is_new = not path.exists()
-        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if anew else os.O_APPEND)
         descriptor = os.open(path, flags, FILE_MODE)
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, FILE_MODE)
@@ -131,6 +134,7 @@ class HintFile:
         if anew:
             path.replace(self.path)
 
+        # A new name is durable only with its folder.
         if anew or is_new:
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -147,6 +151,8 @@ def _as_line(line: bytes) -> bytes:
 def format_hint(hint: ProviderHinted) -> bytes:
     """Return the line of a hint."""
     evidence = hint.evidence
+
+    # ASCII without line breaks, whatever the operator wrote: one line is one hint.
     row: dict[str, Any] = {
         "reference": hint.gateway_reference,
         "provider": hint.provider,
@@ -157,11 +163,14 @@ def format_hint(hint: ProviderHinted) -> bytes:
         "evidence": None,
     }
     if evidence is not None:
-        amount = evidence.amount
+        amount = None
+        if evidence.amount is not None:
+            amount = [evidence.amount.minor, evidence.amount.currency]
+
         row["evidence"] = {
             "receipt": evidence.receipt,
             "code": evidence.code,
-            "amount": None if amount is None else [amount.minor, amount.currency],
+            "amount": amount,
             "settles": evidence.settles,
         }
 
@@ -171,7 +180,8 @@ def format_hint(hint: ProviderHinted) -> bytes:
 def parse_hint(line: bytes) -> ProviderHinted:
     """Return the hint of a line. Raises ValueError, TypeError and KeyError."""
     row = json.loads(line)
-    known, evidence = row["evidence"], None
+    known = row["evidence"]
+    evidence = None
     if known is not None:
         amount = None
         if known["amount"] is not None:

@@ -107,6 +107,7 @@ def open_accounts(
         if section.kind == "sandbox":
             continue
 
+        # Two with one name would get each other's notifications.
         account = open_account(section, titles[name], environment)
         if any(other.webhook_name == account.webhook_name for other in opened.values()):
             remedy = "Give each of them another one."
@@ -123,6 +124,7 @@ def open_account(
 ) -> OpenAccount:
     """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes
     `title` and the options of every kind. Raises SettingsError."""
+    # 1. The options of every kind, and what the adapter is told of its notifications' address.
     try:
         options = _read_option_files(section.options)
         webhook_name = Options(options).text("hooks_name", section.name)
@@ -135,7 +137,9 @@ def open_account(
         answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
         float_watch = _float_watch(options)
-        read_operator_sign(options)  # A fault stops the start, as any other one.
+
+        # Read for its faults alone: each stops the start.
+        read_operator_sign(options)
         own = {key: value for key, value in options.items() if key not in COMMON_OPTION_KEYS}
         tokens = environment.keyring.webhook_tokens(section.name, webhook_generation)
         hooks_url = f"{environment.webhooks_base_url}/hooks/{webhook_name}/{tokens[0]}"
@@ -145,6 +149,9 @@ def open_account(
             checks_sender=bool(allowed),
             pages_url=environment.pages_url,
         )
+
+        # 2. The adapter, which judges its own options. An account is simulated where its kind says
+        #    so of it, unless `production` says otherwise.
         kind = _find_kind(section.kind, environment.provider_kinds)
         adapter = kind.open_adapter(section.name, title, own, context)
         moves_money = Options(options).boolean("production", not kind.is_simulated(adapter))
@@ -152,18 +159,25 @@ def open_account(
     except OptionError as error:
         _raise_settings_error(section, error)
 
+    # 3. The account around it: what it sends with, within which limits, and what is kept secret.
     provider = RedactingProvider(adapter, (*declared, *tokens), is_simulated=not moves_money)
     send_question = environment.send_question or environment.send_request
+    limit = None
+    if per_minute:
+        limit = rate_limit(per_minute)
+
+    shared_tokens = None
+    if environment.store is not None:
+        shared_tokens = SharedTokens(environment.store, environment.keyring, provider)
+
     account = ProviderAccount(
         provider,
         partial(environment.send_request, deadline_s=answer_within_s),
         environment.moment,
         environment.monotonic,
         CircuitBreaker(breaker),
-        rate_limit(per_minute) if per_minute else None,
-        shared_tokens=SharedTokens(store, environment.keyring, provider)
-        if (store := environment.store)
-        else None,
+        limit,
+        shared_tokens=shared_tokens,
         send_question=partial(send_question, deadline_s=answer_within_s),
     )
     return OpenAccount(
@@ -180,12 +194,15 @@ def open_account(
 def _find_kind(name: str, kinds: Mapping[str, ProviderKind]) -> ProviderKind:
     if name not in kinds:
         raise OptionError("kind", f"{name!r} is unknown.", "Use another kind.")
+
+    # A kind that comes from a package of its own may take a key that means something here.
     kind = kinds[name]
     keys = (*kind.options, *kind.secrets)
     taken = [key for key in keys if key in COMMON_OPTION_KEYS or key.endswith(FILE_SUFFIX)]
     if taken:
         fault = f"{name!r} declares keys with a meaning for every kind: {', '.join(taken)}."
         raise OptionError("kind", fault, f"Rename them in {kind.origin or 'its table'}.")
+
     return kind
 
 
@@ -195,6 +212,7 @@ def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
         minimum_requests=_integer_in_range(options, common.BREAKER_MINIMUM_REQUESTS),
         failure_ratio=_integer_in_range(options, common.BREAKER_FAILURE_PERCENT) / 100,
         open_for=Span(_integer_in_range(options, common.BREAKER_OPEN_FOR) * SECOND),
+        # Every permit ends with its request, which has a deadline of its own.
         permit_deadline=None,
     )
 
@@ -211,6 +229,7 @@ def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:
     if not option.minimum <= number <= option.maximum:
         fault = f"must be {option.minimum} to {option.maximum}."
         raise OptionError(option.key, fault, f"Write {option.key} = {option.default}, say.")
+
     return number
 
 
@@ -242,6 +261,7 @@ def _read_option_files(written: Mapping[str, Any]) -> dict[str, Any]:
             remedy = f"Keep {option} or {key}."
             raise OptionError(option, "is given itself and as a file.", remedy)
 
+        # An editor ends a file with a line break, which belongs to no secret.
         try:
             text = Path(str(value)).expanduser().read_bytes()[:SECRET_BYTES_MAX].decode()
         except (OSError, ValueError) as error:
@@ -263,9 +283,11 @@ def _list(
 
 
 def _raise_settings_error(section: ProviderSection, error: OptionError) -> NoReturn:
+    # An adapter may lack a setting of the gateway, such as the address of the payment pages.
     if isinstance(error, SettingError):
         needed = f"{error.problem} The account provider.{section.name} needs that."
         raise SettingsError(error.key, needed, error.remedy) from None
+
     where = f"provider.{section.name}.{error.key}"
     variable = provider_variable(section.name, error.key)
     raise SettingsError(f"{where} ({variable})", error.problem, error.remedy) from None

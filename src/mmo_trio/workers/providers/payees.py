@@ -40,9 +40,12 @@ class PayeeQuestions:
     async def ask(self, provider: str, msisdn: str, name: str = "") -> PayeeReport:
         """Return what the provider tells of the account behind a number. `name` is what the asker
         believes; only a provider that compares names is told it."""
-        inquiry = self.providers[provider].ask_payee(msisdn, name, now=self.moment())
+        inquiry = self.providers[provider].ask_payee(msisdn, name, now=self.now())
+
+        # What is told when the time is over; the question is given up then.
         report: PayeeReport = PayeeUnanswered(provider, "The operator has not answered in time.")
         with trio.move_on_after(ANSWERED_WITHIN_S):
             report = await drive_async(inquiry, self.ask_for(provider))
+
         self.outcomes[provider, outcome_of(report)] += 1
         return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import structlog
@@ -23,11 +24,15 @@ def without_refused_url(report: T, provider: Provider) -> T:
     if refused is None or not isinstance(report, ProviderAccepted):
         return report
 
+    mark: Mapping[str, bool] = {}
+    if is_simulated(provider):
+        mark = {"simulated": True}
+
     logger.error(
         "payer_url_refused",
         provider=provider.name,
         reference=report.gateway_reference,
         reason=refused,
-        **({"simulated": True} if is_simulated(provider) else {}),
+        **mark,
     )
     return evolve(report, payer_action=None)

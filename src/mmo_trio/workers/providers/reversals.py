@@ -102,6 +102,7 @@ class ReversalWorker:
 
     async def _run_round(self, conversations: trio.Nursery) -> None:
         """Begin to work at what is due and may be sent now, as far as there is room."""
+        # Those that are worked at, and those that are held, stay due: the round reads beyond them.
         limit = CONVERSATIONS_MAX + len(self._active) + self._held
         due = await self.store.due_reversals(self.worker.moment().time, limit=limit)
         held = {
@@ -151,9 +152,13 @@ class ReversalWorker:
         self, woken: ReversalApplied, is_to_be_sent: bool, began_at: float
     ) -> reversals.ReversalReport:
         """Send the reversal or ask after it, and return the report, whatever happens."""
-        reversal, name = woken.reversal, woken.reversal.provider
+        # 1. What cannot be sent or asked about at all. What was never sent has certainly failed; of
+        #    what may have been sent nobody can tell.
+        reversal = woken.reversal
+        name = reversal.provider
         payment = with_reported_money(reversal, woken.transaction)
-        about, provider = ReversalReports(reversal, name), self.worker.providers.get(name)
+        about = ReversalReports(reversal, name)
+        provider = self.worker.providers.get(name)
         operation = reversal_operation(provider, payment)
         is_changed = self.worker.is_account_changed(payment.order)
         if operation is None or not isinstance(provider, ReversesPayments) or is_changed:
@@ -174,7 +179,11 @@ class ReversalWorker:
         if not is_to_be_sent and not operation.can_be_polled:
             return about.cannot_tell()
 
-        begin = provider.reverse if is_to_be_sent else provider.poll_reversal
+        # 2. Send it, or ask after it. Each way ends in a report.
+        begin = provider.poll_reversal
+        if is_to_be_sent:
+            begin = provider.reverse
+
         if is_to_be_sent:
             exchange = self.worker.exchange_for(name)
         else:
@@ -191,6 +200,7 @@ class ReversalWorker:
             logger.error("reversal_conversation_failed", provider=name, fault=describe_fault(fault))
             report = about.unreachable(f"A fault of ours: {type(fault).__name__}.")
 
+        # 3. When to ask next, where the adapter leaves that to the table of its operations.
         report = with_version(report, reversal.version)
         if (
             isinstance(report, reversals.ReversalAccepted | reversals.ReversalUnreachable)

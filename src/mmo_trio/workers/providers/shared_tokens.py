@@ -48,6 +48,8 @@ class SharedTokens:
         try:
             for note in await self.store.provider_notes(NoteTopic.SIGN_IN):
                 if (note.provider, note.subject) == (self.provider.name, scope):
+                    # The sign-in is played with the stored answer, as of then: nothing is sent. Its
+                    # request names who may read the answer.
                     sign_in = signer.sign_in(scope, now=Moment.at(note.at))
                     answer = self.keyring.unseal_secret(
                         _owner(next(sign_in)), b64decode(note.content)
@@ -57,6 +59,7 @@ class SharedTokens:
                         return step.result
                     return None
         except (SealError, SignInFailed):
+            # Of other credentials, or of another master key: this process signs in by itself.
             pass
         except Exception as error:
             log_store_failure(logger, "token_unread", error)
@@ -77,4 +80,5 @@ class SharedTokens:
 
 
 def _owner(request: HttpRequest) -> str:
+    """Return what an answer is sealed for: a digest, as the request holds the credentials."""
     return f"answer to {hashlib.sha256(repr(request).encode()).hexdigest()}"

@@ -28,10 +28,13 @@ GIVEN_UP_AFTER = Span(3 * DAY)
 
 @define(eq=False)
 class _Unanswered:
+    """A question without an answer."""
+
     provider: str
     poll: PollEnded
     """The latest question, with what those before it knew."""
     pause_s: float = PAUSE_S
+    """Seconds before it is asked again."""
     attempts: int = 1
 
 
@@ -65,6 +68,7 @@ class UnansweredPolls:
             self._by_reference[intent.gateway_reference] = known
             self._by_provider[known.provider] += 1
         else:
+            # The latest question knows what those before it knew; see `complete`.
             known.poll = intent
             known.attempts += 1
             known.pause_s = min(2 * known.pause_s, PAUSE_MAX_S)
