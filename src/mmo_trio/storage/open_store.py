@@ -45,12 +45,14 @@ def open_store(
         raise StoreUnusable(f"no kind of store has the scheme {scheme}")
 
     if scheme in POSTGRES_SCHEMES:
-        from mmo_trio.storage.postgres import open_postgres  # Loading psycopg takes long.
+        # Imported here, as loading psycopg takes long.
+        from mmo_trio.storage.postgres import open_postgres
 
         return open_postgres(url, serving=serving, create=create, report_migration=report_migration)
 
     from mmo_trio.storage.sqlite import open_sqlite
 
+    # Three slashes: what follows is the path, relative unless it begins with a fourth.
     file = Path(url.removeprefix("sqlite:///"))
     if not create and not file.exists():
         raise StoreUnavailable(

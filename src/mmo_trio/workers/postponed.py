@@ -10,7 +10,8 @@ import trio
 from attrs import Factory, define
 
 # Seconds before the first further attempt, and at most before any.
-RETRY_DELAY_S, RETRY_DELAY_MAX_S = 1.0, 60.0
+RETRY_DELAY_S = 1.0
+RETRY_DELAY_MAX_S = 60.0
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -32,6 +33,7 @@ class Postponed(Generic[KeyT]):
             pause_s = min(2 * self._by_key[key][1], RETRY_DELAY_MAX_S)
         else:
             pause_s = RETRY_DELAY_S
+
         self._by_key[key] = trio.current_time() + pause_s, pause_s
         return pause_s
 

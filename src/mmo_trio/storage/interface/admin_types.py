@@ -28,9 +28,13 @@ class SuspenseEntry:
     content: str
     """Text of a JSON object."""
     gateway_reference: str | None
+    """The payment that it is about; None where none is known."""
     brand: str | None
+    """That of the payment."""
     first_at: Instant
+    """When it was reported first."""
     last_at: Instant
+    """When it was reported last."""
     times: int
     """How often the same content came for the same reason, also after the entry was closed."""
     closed_at: Instant | None = None
@@ -57,6 +61,7 @@ class ConsoleUser:
     password_hash: str = field(repr=False)
     added_at: Instant
     disabled_at: Instant | None = None
+    """Since when this user may not sign in; None: the user may."""
 
 
 @frozen
@@ -156,7 +161,9 @@ class AuditHead:
     """Describes the end of the audit log."""
 
     number: int
+    """That of the last row; 0: there is none."""
     hash: str
+    """That of the last row."""
 
 
 class ProposalState(StrEnum):
@@ -194,6 +201,7 @@ class Proposal:
     proposed_at: Instant
     state: ProposalState = ProposalState.OPEN
     decided_by: str | None = None
+    """Who approved or rejected it; None while it is open."""
     decided_at: Instant | None = None
     remark: str | None = None
     """Why it was rejected or could not be carried out."""
@@ -353,6 +361,7 @@ class ProviderCount:
 
     provider: str
     began_at: Instant
+    """The beginning of the quarter."""
     succeeded: int
     failed: int
 
@@ -363,6 +372,7 @@ class PaymentCell:
     money."""
 
     began_at: Instant
+    """The beginning of the span."""
     method: str
     provider: str
     is_simulated: bool
@@ -372,8 +382,10 @@ class PaymentCell:
     type: Type
     currency: str
     error_code: ErrorCode | None
+    """As in `PaymentSum`."""
     count: int
     minor: int
+    """As in `PaymentSum`."""
 
 
 @frozen
@@ -385,6 +397,7 @@ class CountQuery:
     begin: Instant
     end: Instant
     only: tuple[CountDimension, str] | None = None
+    """Which brand, method or provider; None: all."""
     is_simulated: bool | None = None
     """Only simulated payments, or only those for money; None: both."""
 
@@ -396,6 +409,7 @@ class BreakerChange:
     brand: str
     at: Instant
     state: str
+    """The value of the `BreakerState` that it has had since."""
 
 
 @frozen
@@ -483,6 +497,8 @@ class ProviderNote:
     provider: str
     topic: NoteTopic
     subject: str = ""
+    """What it is about besides the provider, such as a part of the account; "" where there is one
+    note of its topic."""
     at: Instant = Instant(0)
     """A time of the gateway's own, unless the topic says otherwise; 0 where there has never been
     such a note."""
@@ -680,5 +696,6 @@ class RefusalCount:
     """Says how many requests of a brand limits and flows refused on a day."""
 
     times: int
+    """How many were refused."""
     recorded: int
     """How many of them are on record."""

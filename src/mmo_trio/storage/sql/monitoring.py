@@ -20,6 +20,7 @@ from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_ro
 
 def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[admin_types.Backlog]:
     """Count pending, stuck and overdue transactions, open callbacks and suspense."""
+    # Each count reads an index or a table of what waits, which is small, and not the payments.
     stuck = yield from stuck_transactions(now, limit=admin_types.STUCK_COUNT_MAX)
     [(pending, overdue)] = yield from execute(
         "SELECT count(*), count(*) FILTER (WHERE wake_at < ?) FROM wakes", overdue_before
@@ -78,7 +79,8 @@ def count_payments(
 ) -> SqlQuery[Sequence[admin_types.PaymentCount]]:
     """Count by brand, method or provider over the whole time of the query, or by where each span
     begins. Few rows are added up: an hour of one method is one row for each class of latency."""
-    key = "began_at" if by is None else by.value
+    # A correction may leave counts that cancel each other out: they are left out.
+    key = _counted_by(by)
     where = _counted(query)
     rows = yield from execute(
         f"SELECT {key}, status, latency_s, CAST(sum(times) AS bigint) FROM counts {where}"
@@ -103,7 +105,7 @@ def sum_payments(
 ) -> SqlQuery[Sequence[admin_types.PaymentSum]]:
     """Add up the money of payments that have ended, by brand, method or provider, or by where each
     span begins."""
-    key = "began_at" if by is None else by.value
+    key = _counted_by(by)
     where = _counted(query).and_("status <> ?", Status.PENDING.value)
     rows = yield from execute(
         f"SELECT {key}, type, currency, error_code, {_SUMS}"
@@ -175,6 +177,7 @@ def provider_quarters(
     begin: Instant, end: Instant, *, is_simulated: bool | None = None
 ) -> SqlQuery[Sequence[admin_types.ProviderCount]]:
     """Count the payments of each provider that ended in [begin, end), by quarters of an hour."""
+    # Quarters are counted by little else, as a day has many of them.
     where = _counted(
         admin_types.CountQuery(admin_types.QUARTER_HOUR, begin, end, is_simulated=is_simulated)
     )
@@ -190,10 +193,19 @@ def provider_quarters(
     )
 
 
+def _counted_by(by: admin_types.CountDimension | None) -> str:
+    """Return the column by which payments are counted."""
+    if by is None:
+        return "began_at"
+    return by.value
+
+
 def _counted(query: admin_types.CountQuery) -> Where:
     """Return the conditions for the counts that a query selects."""
     where = Where().and_("span = ?", query.span)
     where.and_("began_at >= ?", query.begin).and_("began_at < ?", query.end)
+
+    # Both sorts of payments, unless one is asked for.
     which = None
     if query.is_simulated is not None:
         which = int(query.is_simulated)

@@ -147,6 +147,7 @@ class NetEffect:
             case changes.DepositRecorded():
                 self.deposits.append(change)
             case changes.DepositClaimChanged(claim_before, claim_after):
+                # The first change of a batch says what must be stored, the last one how it ends.
                 stored, _ = self.claims.get(
                     change.key, (claim_before.version if claim_before else 0, None)
                 )
@@ -160,6 +161,7 @@ class NetEffect:
                 pass  # The journal entry contains it.
             case changes.SuspenseRecorded():
                 self.suspense.append(change)
+            # Closed and reopened in one batch: the last of the two counts.
             case changes.SuspenseClosed(entry):
                 self.reopened.discard(entry)
                 self.closed.setdefault(entry, change)
@@ -170,6 +172,7 @@ class NetEffect:
                 assert_never(change)
 
     def _add_usage(self, added: changes.UsageChanged) -> None:
+        # A day begins at 0; what is added to an earlier one counts no more.
         key = (added.brand, added.share.counter)
         known = self.usage.get(key)
         if known is None or known.share.day < added.share.day:
@@ -183,7 +186,9 @@ class NetEffect:
         if after_change.order is not before_change.order:
             self.redated[after_change.reference] = after_change
 
-        before, after = before_change.progress.version, after_change.progress.version
+        # Three cases: new in this batch, moved in it before, or as it is stored.
+        before = before_change.progress.version
+        after = after_change.progress.version
         assert after == before + 1
         reference = after_change.reference
         if reference in self.created:
@@ -203,6 +208,8 @@ def net_effect(decisions: Iterable[Decision]) -> NetEffect:
     for decision in decisions:
         for change in decision.changes:
             batch.add(change)
+
+        # A poll of a pending payment is no durable intent: it is polled at its next time anyway.
         for intent in decision.intents:
             if not isinstance(intent, PollProvider):
                 key = intent.gateway_reference, intent.kind
@@ -225,6 +232,7 @@ def batch_counts(effect: NetEffect) -> dict[FineKey, Counted]:
         _count_creation(counts, payment, 1)
         _count_end(counts, payment, 1)
 
+    # What was counted before is taken away, so that a change is counted once.
     for before, after in effect.advanced.values():
         if after.order is not before.order:
             _count_creation(counts, before, -1)
@@ -283,9 +291,12 @@ def sum_by_span(fine: dict[FineKey, Counted]) -> dict[CountKey, Counted]:
         began_at, brand, _, provider, is_simulated, status, *_ = fine_key
         for span in COUNT_SPANS:
             began = Instant(began_at - began_at % span)
+
+            # Quarters by brand, provider and status alone.
             key: CountKey = (span, began, *fine_key[1:])
             if span == QUARTER_HOUR:
                 key = (span, began, brand, "", provider, is_simulated, status, 0, "", "", "")
+
             counts[key] = counts.get(key, NOTHING_COUNTED) + counted
 
     return counts

@@ -87,6 +87,10 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
     """Return gateway_reference, brand, type, method, created_at, is_simulated, page_token, msisdn,
     reconciliation_reference and order_row, which never change."""
     order = transaction.order
+    page_token = None
+    if order.page is not None:
+        page_token = order.page.token
+
     return (
         order.gateway_reference,
         order.brand,
@@ -94,7 +98,7 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
         order.method,
         order.created_at,
         int(order.is_simulated),
-        order.page.token if order.page else None,
+        page_token,
         _msisdn_key(order),
         _reconciliation_reference_key(order),
         serialize_order(order),
@@ -154,6 +158,7 @@ def callback_columns(callback: CallbackRecorded) -> tuple[object, ...]:
 def suspense_rows(effect: NetEffect) -> list[tuple[Any, ...]]:
     """Return identity, reason, provider, content, gateway_reference, brand, first_at, last_at and
     times of entries that are not equal."""
+    # One statement must not write a row twice, so equal entries are one with a number of times.
     book: dict[bytes, list[SuspenseRecorded]] = {}
     for entry in effect.suspense:
         book.setdefault(suspense_identity(entry), []).append(entry)
@@ -205,6 +210,7 @@ def usage_rows(effect: NetEffect) -> list[tuple[str, str, int, int]]:
 def _msisdn_key(order: model.Order) -> str | None:
     """Return the customer's number without its plus sign; None for a tax payout (M5), and once it
     is masked."""
+    # A tax payout goes to the authority, under a number that is no customer's.
     if order.type is model.Type.TAX or order.party == MASKED_PARTY:
         return None
     return _to_storable(order.party.msisdn.removeprefix("+"))
@@ -245,7 +251,11 @@ def without_checksum(row: bytes) -> bytes:
 
 def serialize_order(order: model.Order) -> bytes:
     """Return an order as its row."""
-    requested, party, page = order.requested, order.party, order.page
+    # Text by text, in the order in which `_parse_order` reads it: an encoder for any value would
+    # take longer for each.
+    requested = order.requested
+    party = order.party
+    page = order.page
     paged = "null"
     if page is not None:
         urls = f"{_text(page.success_redirect_url)},{_text(page.error_redirect_url)}"
@@ -263,8 +273,8 @@ def serialize_order(order: model.Order) -> bytes:
         f",{_json_string(order.provider_title)}"
         f",{requested.minor}"
         f",{_json_string(requested.currency)}"
-        f",[{_json_string(party.id)},{_json_string(party.msisdn)},{_text(party.first_name)},{_text(party.last_name)}"
-        f",{_text(party.email)}]"
+        f",[{_json_string(party.id)},{_json_string(party.msisdn)}"
+        f",{_text(party.first_name)},{_text(party.last_name)},{_text(party.email)}]"
         f",{_text(order.merchant_reference)}"
         f",{_text(order.reconciliation_reference)}"
         f",{_text(order.labels)}"
@@ -300,6 +310,7 @@ class OrderHead:
 
 def read_order_head(row: bytes) -> OrderHead:
     """Return the head of an order's row, without the cost of the rest."""
+    # What stands before the amount is read as JSON, and nothing after it but the last value.
     content = without_checksum(row)
     amount = _AMOUNT.search(content)
     assert amount is not None
@@ -316,13 +327,19 @@ def read_error_code(row: bytes) -> str | None:
 
 def serialize_progress(progress: model.Progress) -> bytes:
     """Return what happened so far as its row."""
-    data, qr = progress.provider_data, progress.qr
+    data = progress.provider_data
     reported = "null"
     if data is not None:
         reported = (
-            f"[{_json_string(data.name)},{_json_string(data.title)},{_money(data.fee)},{_text(data.party_data)}"
-            f",{_text(data.error_code)},{_text(data.error_message)}]"
+            f"[{_json_string(data.name)},{_json_string(data.title)},{_money(data.fee)}"
+            f",{_text(data.party_data)},{_text(data.error_code)},{_text(data.error_message)}]"
         )
+
+    shown = "null"
+    if progress.qr is not None:
+        shown = f"[{_text(progress.qr.payload)},{_text(progress.qr.image)}]"
+
+    # In the order in which `_parse_progress` reads it. PostgreSQL's check of wakes takes the third.
 
     return with_checksum(
         f"[{_json_string(progress.stage)}"
@@ -338,7 +355,7 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{_text(progress.error_message)}"
         f",{_number(progress.submitted_at)}"
         f",{_text(progress.hint)}"
-        f",{'null' if qr is None else f'[{_text(qr.payload)},{_text(qr.image)}]'}"
+        f",{shown}"
         f",{progress.submissions}"
         f",{_evidence(progress.evidence)}"
         f",[{','.join(map(str, progress.answered))}]"
@@ -395,8 +412,9 @@ def _evidence(known: model.Evidence | None) -> str:
     if known is None:
         return "null"
     return (
-        f"[{_json_string(known.receipt)},{_json_string(known.code)},{_money(known.amount)},{int(known.settles)}"
-        f",{known.reported_at},{int(known.is_denied)},{int(known.is_in_suspense)}]"
+        f"[{_json_string(known.receipt)},{_json_string(known.code)},{_money(known.amount)}"
+        f",{int(known.settles)},{known.reported_at},{int(known.is_denied)}"
+        f",{int(known.is_in_suspense)}]"
     )
 
 
@@ -416,7 +434,10 @@ def _parse_order(text: bytes) -> model.Order:
     """Return the order of this row. Results are cached, as each step of a payment reads the same
     one."""
     row = json.loads(without_checksum(text))
-    page = row[18]
+    page = None
+    if row[18] is not None:
+        page = model.Page(*row[18])
+
     return model.Order(
         gateway_reference=row[0],
         brand=row[1],
@@ -435,7 +456,7 @@ def _parse_order(text: bytes) -> model.Order:
         created_at=row[15],
         expires_at=row[16],
         display_qr_url=row[17],
-        page=None if page is None else model.Page(*page),
+        page=page,
         scenario=row[19],
         api_key_id=row[20],
         utc_offset=row[21],
@@ -445,23 +466,38 @@ def _parse_order(text: bytes) -> model.Order:
 
 
 def _parse_progress(row: list[Any]) -> model.Progress:
-    data, source, code = row[5], row[8], row[9]
+    data = None
+    if row[5] is not None:
+        name, title, fee, *others = row[5]
+        data = model.ProviderData(name, title, _parse_money(fee), *others)
+
+    source = None
+    if row[8] is not None:
+        source = model.Source(row[8])
+
+    code = None
+    if row[9] is not None:
+        code = ErrorCode(row[9])
+
+    qr = None
+    if row[13] is not None:
+        qr = model.QrCode(*row[13])
+
     return model.Progress(
         stage=model.Stage(row[0]),
         version=row[1],
         wake_at=row[2],
         polls=row[3],
         provider_reference=row[4],
-        provider_data=data
-        and model.ProviderData(data[0], data[1], _parse_money(data[2]), data[3], data[4], data[5]),
+        provider_data=data,
         final=_parse_money(row[6]),
         completed_at=row[7],
-        completion_source=None if source is None else model.Source(source),
-        error_code=None if code is None else ErrorCode(code),
+        completion_source=source,
+        error_code=code,
         error_message=row[10],
         submitted_at=row[11],
         hint=row[12],
-        qr=None if row[13] is None else model.QrCode(*row[13]),
+        qr=qr,
         submissions=row[14],
         evidence=_parse_evidence(row[15]),
         answered=tuple(row[16]),
@@ -482,7 +518,9 @@ def _parse_progress(row: list[Any]) -> model.Progress:
 def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
     """Return what a back-test needs of the transaction of these two rows; much less is built than
     for a transaction."""
-    asked, state = json.loads(without_checksum(order)), json.loads(without_checksum(progress))
+    # By their places in the rows of `serialize_order` and `serialize_progress`.
+    asked = json.loads(without_checksum(order))
+    state = json.loads(without_checksum(progress))
     return RecordedRequest(
         asked[0],
         asked[15],
@@ -504,6 +542,7 @@ def _parse_refusal(row: list[Any] | None) -> model.Refusal | None:
 def _parse_payer_action(row: list[Any] | None) -> PayerAction | None:
     if row is None:
         return None
+    # The first value says which of the two it is.
     kind, *members = row
     if kind == "url":
         return OpenUrl(*members)
@@ -539,6 +578,7 @@ def reversal_columns(reversals: Sequence[Reversal]) -> tuple[object, ...]:
     """Return what the row of a payment's reversals holds, after the payment: version, `asked_at`,
     `wake_at`, the number of those that have not ended, the brand, `changed_at`, and all of them,
     each value under the name of its attribute."""
+    # The columns are what queries look for; the version grows with each change of any of them.
     wakes = [reversal.wake_at for reversal in reversals if reversal.wake_at is not None]
     return (
         sum(reversal.version for reversal in reversals),
@@ -588,18 +628,26 @@ def parse_brand(row: str) -> model.Brand:
         ) from error
 
 
+# What is most frequent comes last, as zlib's manual advises (`deflateSetDictionary`).
 _DICTIONARY = (
-    b'"pageUrl":null,"qrCode":null,"labels":null,"labels":{"lastName":null,"email":null,"timeout","manual","expiry",'
-    b'"poll","payout","tax","web","push","qr","sandbox","mpesa_ke","mtn_ug","airtel_ke","UGX"},"TZS"},"USD"},'
-    b'{"status":"failed","errorCode":"user_cancelled","errorMessage":"'
-    b'{"status":"success","type":"payin","flow":"direct","gatewayReference":"01K","merchantReference":"'
-    b'","reconciliationReference":"","providerReference":"","party":{"id":"","msisdn":"+254","firstName":"","lastName":"'
-    b'","email":"@example.com"},"method":"","country":"KE","requestedAmount":{"value":1000.00,"currency":"KES"},'
-    b'"finalAmount":{"value":1000.00,"currency":"KES"},"labels":null,"createdAt":"2026-01-01T00:00:00.000000Z",'
-    b'"completedAt":"2026-01-01T00:00:00.000000Z","completionSource":"webhook","errorCode":null,"errorMessage":null,'
-    b'"providerData":{"name":"","title":"","fee":null,"partyData":null,"errorCode":null,"errorMessage":null}}'
+    b'"pageUrl":null,"qrCode":null,"labels":null,"labels":{"lastName":null,"email":null,'
+    b'"timeout","manual","expiry","poll","payout","tax","web","push","qr","sandbox",'
+    b'"mpesa_ke","mtn_ug","airtel_ke","UGX"},"TZS"},"USD"},{"status":"failed","errorCode":'
+    b'"user_cancelled","errorMessage":"{"status":"success","type":"payin","flow":"direct",'
+    b'"gatewayReference":"01K","merchantReference":"","reconciliationReference":"",'
+    b'"providerReference":"","party":{"id":"","msisdn":"+254","firstName":"","lastName":"",'
+    b'"email":"@example.com"},"method":"","country":"KE","requestedAmount":{"value":1000.00,'
+    b'"currency":"KES"},"finalAmount":{"value":1000.00,"currency":"KES"},"labels":null,'
+    b'"createdAt":"2026-01-01T00:00:00.000000Z","completedAt":"2026-01-01T00:00:00.000000Z",'
+    b'"completionSource":"webhook","errorCode":null,"errorMessage":null,"providerData":{'
+    b'"name":"","title":"","fee":null,"partyData":null,"errorCode":null,"errorMessage":null}}'
 )
+
+# zlib's own default.
 _COMPRESSION_LEVEL = 6
+
+# A window of 4 KiB, as an object and the dictionary have less, and a small state: both are made for
+# each object.
 _WINDOW_BITS = 12
 _MEMORY_LEVEL = 4
 
@@ -638,6 +686,8 @@ def object_of_row(row: Sequence[bytes | None]) -> bytes:
     stored, order, progress = row
     if stored:
         return parse_object(stored)
+
+    # That of a pending payment is not stored.
     assert order is not None
     assert progress is not None
     return _render_pending(order, progress)

@@ -26,6 +26,8 @@ class SqlStatement:
     values: Sequence[Any] = ()
 
 
+# A generator: it yields a statement and is sent its rows, so that it waits for no database itself
+# and is driven by a thread or by an event loop.
 SqlQuery: TypeAlias = Generator[SqlStatement, Sequence[Row], T]
 
 
@@ -60,10 +62,13 @@ def select_newest(
 ) -> SqlQuery[Sequence[T]]:
     """Return parsed rows of a table with the highest keys first: the highest of all, or where they
     come after a key, those next to it."""
-    rows = yield from execute(
-        f"{text} ORDER BY {key}{' DESC' if after is None else ''} LIMIT ?", *values, limit
-    )
-    return [parse(row) for row in (rows if after is None else reversed(rows))]
+    # Those next above a key are read upwards, and turned round.
+    if after is None:
+        rows = yield from execute(f"{text} ORDER BY {key} DESC LIMIT ?", *values, limit)
+        return [parse(row) for row in rows]
+
+    rows = yield from execute(f"{text} ORDER BY {key} LIMIT ?", *values, limit)
+    return [parse(row) for row in reversed(rows)]
 
 
 def select_one(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[T | None]:
@@ -76,10 +81,14 @@ def select_one(parse: Callable[[Row], T], text: str, *values: Any) -> SqlQuery[T
 
 def values_of(record: AttrsInstance) -> list[Any]:
     """Return the values of a record's attributes in their order, each as a database takes it."""
-    return [
-        value.value if isinstance(value, Enum) else value
-        for value in astuple(record, recurse=False)
-    ]
+    values: list[Any] = []
+    for value in astuple(record, recurse=False):
+        if isinstance(value, Enum):
+            values.append(value.value)
+        else:
+            values.append(value)
+
+    return values
 
 
 def returns_row(text: str, *values: Any) -> SqlQuery[bool]:

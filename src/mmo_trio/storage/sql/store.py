@@ -61,12 +61,15 @@ ResultT = TypeVar("ResultT")
 # Look-ups in one hop: with more, the first would wait longer, and the hop is cheap enough for each.
 COALESCED_MAX = 64
 
+# Of keys that are in use: a retired one opens nothing.
 _SELECT_KEY_OWNER = """
     SELECT brands.brand, api_keys.id FROM api_keys JOIN brands ON brands.id = api_keys.brand
     WHERE digest IN ({}) AND retired_at IS NULL
 """
 
 _CLOCK_COLUMNS = "boot_id, monotonic, time, utc, served_until"
+
+# Returns a row to one of all processes, and only after the interval.
 _BEGIN_LISTING = """
     INSERT INTO deposit_listings (provider, begun_at, listed_until) VALUES (?, ?, ?)
     ON CONFLICT (provider) DO UPDATE SET begun_at = excluded.begun_at
@@ -183,9 +186,12 @@ class Store(ABC):
         statement = (
             "SELECT reversals FROM reversals WHERE wake_at <= ? ORDER BY wake_at, payment LIMIT ?"
         )
+        # A row has all reversals of a payment, and wakes with the earliest of them.
         found = await self._fetch(_parse_reversals, statement, now, limit)
         return [
-            payment for payment in found if payment.wake_at is not None and payment.wake_at <= now
+            reversal
+            for reversal in found
+            if reversal.wake_at is not None and reversal.wake_at <= now
         ]
 
     async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
@@ -299,9 +305,12 @@ class Store(ABC):
         """Return the reversals of so many payments, those that were asked for last first. A
         position is the time of a payment's newest reversal and its gatewayReference."""
         at = before or AFTER_NEWEST
+        condition = ""
+        if only_unfinished:
+            condition = "unfinished > 0 AND "
+
         statement = (
-            f"SELECT reversals FROM reversals WHERE "
-            f"{'unfinished > 0 AND ' if only_unfinished else ''}"
+            f"SELECT reversals FROM reversals WHERE {condition}"
             "(asked_at, payment) < (?, ?) ORDER BY asked_at DESC, payment DESC LIMIT ?"
         )
         return await self._fetch(
@@ -412,6 +421,7 @@ def _clock_record(schema: SqlSchema, boot_id: str) -> SqlQuery[StoredClockRecord
     )
     if not rows:
         return None
+
     *columns, age = rows[0]
     return StoredClockRecord(ClockRecord(*columns), age)
 
@@ -419,6 +429,7 @@ def _clock_record(schema: SqlSchema, boot_id: str) -> SqlQuery[StoredClockRecord
 def _read_clock(schema: SqlSchema, boot_id: str) -> SqlQuery[StoreClock | None]:
     if not schema.clock_query:
         return None
+
     ((now, agreeing, differing),) = yield from execute(schema.clock_query, boot_id)
     return StoreClock(Instant(now), agreeing, differing)
 
@@ -445,6 +456,7 @@ def _save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]
 
 
 def _held_until(schema: SqlSchema) -> SqlQuery[Instant]:
+    # Whatever is dated last: a later process dates nothing before it.
     columns = [f"SELECT max({column}) AS at FROM {table}" for table, column in schema.held_until]
     ((latest,),) = yield from execute(
         f"SELECT coalesce(max(at), 0) FROM ({' UNION ALL '.join(columns)}) AS each_at"
@@ -459,6 +471,7 @@ def _release_held(schema: SqlSchema, now: Instant) -> SqlQuery[None]:
 
 
 def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
+    # Of two with one suffix nobody can tell which is meant.
     if len(rows) == 1:
         return serialization.parse_transaction(*rows[0])
     return None
@@ -473,7 +486,9 @@ def _parse_polls(rows: Sequence[Row]) -> Sequence[PollEnded]:
 
 
 def _parse_only_text(rows: Sequence[Row]) -> str | None:
-    return rows[0][0] if rows else None
+    if rows:
+        return str(rows[0][0])
+    return None
 
 
 def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:
@@ -518,11 +533,15 @@ class Coalescer(Generic[QueryT, ResultT]):
         """Return the result; raises what `execute` does."""
         waiter: _Waiter[QueryT, ResultT] = _Waiter(query)
         self._waiting.append(waiter)
+
+        # Woken without a result it is the first in line, and has to execute. Another task may have
+        # begun to before this one runs: then it sleeps on.
         while waiter.result is None:
             if self._is_executing:
                 await waiter.park(on_cancel=lambda: self._withdraw(waiter))
             else:
                 await self._execute_waiting()
+
         return waiter.result.unwrap()
 
     def _withdraw(self, waiter: _Waiter[QueryT, ResultT]) -> None:
@@ -534,12 +553,15 @@ class Coalescer(Generic[QueryT, ResultT]):
         waits for them."""
         waiting = self._waiting
         batch = [waiting.popleft() for _ in range(min(self.coalesced_max, len(waiting)))]
+
         # If the store hangs, these have waited as long for it, and must not wait for it again.
-        as_old, began = set(waiting), trio.current_time()
+        as_old = set(waiting)
+        began = trio.current_time()
         self._is_executing = True
         try:
             with trio.CancelScope(shield=True):
                 results = await self.execute([waiter.query for waiter in batch])
+
             for waiter, result in zip(batch, results, strict=True):
                 waiter.result = outcome.Value(result)
         except Exception as error:
@@ -547,6 +569,7 @@ class Coalescer(Generic[QueryT, ResultT]):
                 batch += [waiter for waiter in waiting if waiter in as_old]
                 waiting = deque(waiter for waiter in waiting if waiter not in as_old)
                 self._waiting = waiting
+
             for waiter in batch:
                 waiter.result = outcome.Error(_copy_error(error))
         finally:
@@ -554,6 +577,7 @@ class Coalescer(Generic[QueryT, ResultT]):
             for waiter in batch:
                 waiter.wake()
 
+            # Whoever is first now executes for the others, or they would sleep for ever.
             if waiting:
                 waiting[0].wake()
 
