@@ -126,7 +126,7 @@ async def compare_with_store(clock: GatewayClock, store: Store) -> ClockComparis
     """Compare the wall time that is recorded with the store's clock; None when it has none. Raises
     what the store raises."""
     # The answer's time lies between these two, so the difference is known within them.
-    before = clock.now()
+    before = clock.wall_time()
     found = await store.read_clock(clock.boot_id())
     if found is None:
         return None

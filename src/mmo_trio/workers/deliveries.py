@@ -447,7 +447,7 @@ class CallbackWorker(DeliveryPool):
         """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
         # From the gateway's own time, in which it is stored, to the clock of this process. What
         # would lie in the future counts from now.
-        by = Span(self._monotonic() - self._now())
+        by = Span(self._monotonic() - self._own_time())
         restored = snapshot.shifted(by).clamped(self._breaker_settings, now=self._monotonic())
         self._breakers[brand] = CircuitBreaker(self._breaker_settings, restored=restored)
         self._stored[brand] = restored
@@ -591,7 +591,7 @@ class CallbackWorker(DeliveryPool):
             return await self._record_outcome(CallbackConcluded(reference, attempt, fence))
 
         # With the outcome, so that a successor knows the one with the other (K5).
-        stored = self._in_gateway_time(snapshot)
+        stored = self._in_own_time(snapshot)
         reply = await self._record_outcome(CallbackConcluded(reference, attempt, fence, stored))
         if isinstance(reply, Applied) and self._breakers.get(brand) is breaker:
             self._stored[brand] = snapshot

@@ -304,7 +304,7 @@ class NoticeWorker:
         """Claim the round, look at what waits, and send a message if one is due."""
         # 1. Claim the round: the note with its time is written in place of the one that is known.
         admin = self.matters.store.admin
-        moment = self.now()
+        moment = self.moment()
         now = moment.time
         known = await self._known()
         claimed = evolve(known, at=now)

@@ -230,7 +230,7 @@ class ProviderAccount:
         with trio.move_on_at(limit):
             async with slot.lock:
                 # 1. Another task has signed in, or has failed to, while this one waited.
-                if slot.token is not None and slot.token.is_fresh(self.now().time):
+                if slot.token is not None and slot.token.is_fresh(self.moment().time):
                     return slot.token
                 if trio.current_time() < slot.failure_expires_at:
                     raise ExchangeFailed(
@@ -250,7 +250,7 @@ class ProviderAccount:
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
 
     async def _sign_in(self, signer: SignsIn, scope: str, slot: _TokenSlot) -> AccessToken:
-        now = self.now()
+        now = self.moment()
         exchanges: list[tuple[HttpRequest, HttpResponse]] = []
 
         async def exchange(request: HttpRequest) -> HttpResponse:

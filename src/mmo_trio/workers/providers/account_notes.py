@@ -248,7 +248,7 @@ class AccountChecks:
 
         # 3. Kept for all processes. What holds payments back is written each time: the hold counts
         #    from the last one.
-        note = finding_note(latest, self.now().time)
+        note = finding_note(latest, self.moment().time)
         is_old = (
             known is None
             or latest.holds_back
@@ -276,7 +276,7 @@ class AccountChecks:
         asked for."""
         try:
             # 1. What all processes have learnt; what this one learns meanwhile is not in it.
-            read_from = self.now().time
+            read_from = self.moment().time
             notes = await self.store.provider_notes(
                 NoteTopic.CHECK, NoteTopic.FINDING, NoteTopic.TRIAL, NoteTopic.AVAILABILITY
             )
@@ -293,7 +293,7 @@ class AccountChecks:
             asked = {note.provider: note for note in notes if note.topic is NoteTopic.AVAILABILITY}
             for name in self.with_availability:
                 known = asked.get(name, ProviderNote(name, NoteTopic.AVAILABILITY))
-                now = self.now()
+                now = self.moment()
                 is_due = elapsed(known.at, now.time) >= AVAILABILITY_ASKED_EVERY
                 if is_due and await self.store.note_provider(
                     evolve(known, at=now.time), replacing=known
@@ -311,7 +311,7 @@ class AccountChecks:
             last = {note.provider: note for note in notes if note.topic is NoteTopic.CHECK}
             for name in self.accounts:
                 known = last.get(name, ProviderNote(name, NoteTopic.CHECK))
-                now = self.now()
+                now = self.moment()
                 interval = checked_every
                 if interval is not None and self._is_sign_in_unknown(name):
                     interval = min(interval, CHECKED_AGAIN_AFTER)
@@ -343,7 +343,7 @@ class AccountChecks:
         if is_asked_for:
             send = self.accounts[name].ask
 
-        await self._learn_all(name, adapter.check_account(now=self.now()), send)
+        await self._learn_all(name, adapter.check_account(now=self.moment()), send)
 
     async def _learn_all(self, name: str, check: AccountCheck, send: SendRequest) -> None:
         try:
@@ -379,7 +379,7 @@ class AccountChecks:
     def _find_holds(self) -> tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]:
         """Return what is held back by the latest notes, and of what one is to be tried."""
         # When each kind was refused last, and which of them would show a refused credential again.
-        now = self.now().time
+        now = self.moment().time
         latest: dict[tuple[str, str], Instant] = {}
         stopped: set[tuple[str, str]] = set()
         for note in self._notes.values():
@@ -507,7 +507,7 @@ class AccountRecorder:
         """Begin and end the recording of an account by the note that asks for it: another note is
         another recording, with a key of its own."""
         # The time of the note is that at which it ends.
-        is_on = asked is not None and self.now() < asked.at
+        is_on = asked is not None and self.own_time() < asked.at
         present = self._recordings.get(name)
         if present is not None and not (is_on and present.note == asked):
             del self._recordings[name]

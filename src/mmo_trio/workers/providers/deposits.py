@@ -119,7 +119,7 @@ class DepositClaimWorker:
 
         # However many are postponed, a round finds enough of the others.
         limit = room + len(self._postponed)
-        found = await self.store.due_claims(self.now().time, limit=limit)
+        found = await self.store.due_claims(self.moment().time, limit=limit)
 
         # All that are due were found; postponed ones that are not among them have moved on.
         if len(found) < limit:

@@ -85,7 +85,7 @@ class FloatMonitor:
                         await self._ask_due(inquiries)
 
                     # Also what other processes have asked for.
-                    self.floats = await known_floats(self.store, self.providers, self.now().time)
+                    self.floats = await known_floats(self.store, self.providers, self.moment().time)
                     latest = [watched.forecast.latest for watched in self.floats]
                     self.known_at |= {
                         balance.key: balance.at
@@ -148,7 +148,7 @@ class FloatMonitor:
         if not reported:
             return
 
-        for watched in await known_floats(self.store, self.providers, self.now().time):
+        for watched in await known_floats(self.store, self.providers, self.moment().time):
             if watched.forecast.latest.key in reported:
                 await self._judge(watched)
 
@@ -163,7 +163,7 @@ class FloatMonitor:
 
         # The note is replaced only where it is still the one that was judged: so one process says
         # it, and once.
-        note = evolve(known.note, at=self.now().time, content=content)
+        note = evolve(known.note, at=self.moment().time, content=content)
         if is_low is known.is_low or not await self.store.note_provider(note, replacing=known.note):
             return
 
@@ -192,7 +192,7 @@ class FloatMonitor:
         }
         for name in self.providers:
             interval = self._watch(name).interval
-            now = self.now().time
+            now = self.moment().time
 
             # The claim comes before the question: a process that dies costs one interval.
             known = asked.get(name, ProviderNote(name, NoteTopic.BALANCE))

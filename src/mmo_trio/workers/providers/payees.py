@@ -40,7 +40,7 @@ class PayeeQuestions:
     async def ask(self, provider: str, msisdn: str, name: str = "") -> PayeeReport:
         """Return what the provider tells of the account behind a number. `name` is what the asker
         believes; only a provider that compares names is told it."""
-        inquiry = self.providers[provider].ask_payee(msisdn, name, now=self.now())
+        inquiry = self.providers[provider].ask_payee(msisdn, name, now=self.moment())
 
         # What is told when the time is over; the question is given up then.
         report: PayeeReport = PayeeUnanswered(provider, "The operator has not answered in time.")

@@ -662,7 +662,7 @@ class ProviderWorker:
         work = self._unanswered.complete(work)
         provider = self.providers[work.transaction.order.provider]
         self.counts[provider.name].polls += 1
-        now = self.now()
+        now = self.moment()
         began_at = trio.current_time()
         name = provider.name
 
@@ -758,7 +758,7 @@ class ProviderWorker:
             self._unanswered.discard(reference)
         else:
             # No further question can tell what the provider cannot.
-            pause_s = self._unanswered.add(work, self.now().time)
+            pause_s = self._unanswered.add(work, self.moment().time)
             if isinstance(report, inputs.ProviderCannotTell):
                 pause_s = None
 
