@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from attrs import frozen
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import WithheldReason
-from mmo_sansio.payments.evidence import CONTRARY_REASONS
+from mmo_sansio.payments.evidence import CONTRARY_REASONS, find_contradiction
 from mmo_sansio.values.clock import elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import DepositClaim, Source, Stage, Status, Transaction, Type
-from mmo_sansio.values.reversals import Reversal, ReversalState
+from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import format_span
@@ -94,7 +94,7 @@ def alarms(history: PaymentHistory) -> list[Alarm]:
 def remarks(history: PaymentHistory) -> list[str]:
     """Return the conclusions without what is wrong."""
     return [
-        *_outcome_sentences(history.transaction),
+        *_outcome_sentences(history),
         *_reversal_sentences(history),
         *_withheld_sentences(history),
         *_same_reference_sentences(history),
@@ -159,7 +159,8 @@ def says_otherwise(transaction: Transaction, entry: SuspenseEntry) -> bool:
     return not is_same or entry.reason is SuspenseReason.CONFLICTING_RESULT
 
 
-def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
+def _outcome_sentences(history: PaymentHistory) -> Iterator[str]:
+    transaction = history.transaction
     order = transaction.order
     progress = transaction.progress
     if order.is_simulated:
@@ -192,12 +193,50 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
                     f"The merchant asked for {order.requested}: the provider settled "
                     f"another amount."
                 )
+            if _is_contradicted(history):
+                if order.type is Type.PAYIN:
+                    doubt = "the merchant may not have the money, and should not deliver"
+                else:
+                    doubt = "the payee may not have the money, and nobody should pay again"
+
+                yield f"{_ASK_WHICH_IS_RIGHT.format(order.provider_title)} Until then {doubt}."
         case Status.FAILED:
             assert progress.error_code is not None
             why = EXPLANATIONS[progress.error_code]
             learnt = _source_text(progress.completion_source)
             yield f"It failed with {progress.error_code}, {learnt}: {why.meaning}"
-            yield f"Who can act: {_WHO_ACTS[why.who_acts]}. {why.advice}"
+            # The advice of a code lets people pay again what may have been paid after all.
+            if _is_contradicted(history):
+                asked = _ASK_WHICH_IS_RIGHT.format(order.provider_title)
+                yield f"{asked} Until then nobody should pay again."
+            else:
+                yield f"Who can act: {_WHO_ACTS[why.who_acts]}. {why.advice}"
+
+
+_ASK_WHICH_IS_RIGHT: Final = (
+    "Who can act: the staff of the gateway. Ask {} which of its results is right, and tell the "
+    "merchant what to correct."
+)
+
+
+def _is_contradicted(history: PaymentHistory) -> bool:
+    """Tell whether something says the opposite of the end of a payment, also where staff have
+    looked into it; not where all that a failed payment has moved has gone back."""
+    transaction = history.transaction
+    succeeded = transaction.status is Status.SUCCESS
+    evidence = find_contradiction(
+        transaction,
+        succeeded=succeeded,
+        claims=history.claims,
+        entries=[(entry.reason, entry.content) for entry in history.suspense],
+    )
+    if evidence is None:
+        return False
+
+    gone_back = reversed_minor(
+        reversal for reversal in history.reversals if reversal.state.has_moved
+    )
+    return succeeded or gone_back < transaction.order.requested.minor
 
 
 def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:

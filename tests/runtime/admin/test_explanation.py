@@ -14,7 +14,7 @@ from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import HOUR, SECOND, Span, later
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import DepositTrust, Evidence, Stage
 from mmo_trio.admin.explanation import (
     PaymentHistory,
@@ -170,6 +170,30 @@ def test_what_the_provider_said_otherwise_after_the_end_comes_first(
     assert not any("in the suspense book: entry 3" in each for each in remarks(history)), (
         "it is said once"
     )
+
+
+PAID_AFTER_ALL = an_entry(
+    SuspenseReason.CONFLICTING_RESULT, result="success", providerReference="SG632NMUAB"
+)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("is_open", [True, False], ids=["to do", "closed"])
+def test_nobody_is_advised_to_pay_again_what_was_paid_after_all(is_open: bool) -> None:
+    entry = evolve(PAID_AFTER_ALL, closed_at=None if is_open else a.START)
+    text = explained(evolve(case(a.a_begin_submission(), FAILED), suspense=[entry]))
+    code = FAILED.error_code
+    assert f"failed with {code}" in text
+    assert EXPLANATIONS[code].advice not in text
+    assert "which of its results is right, and tell the merchant what to correct." in text
+    assert "Until then nobody should pay again." in text
+
+
+@pytest.mark.spec("S5")
+def test_what_was_paid_and_is_reported_as_failed_is_not_delivered() -> None:
+    entry = an_entry(SuspenseReason.CONFLICTING_RESULT, result="failed", errorCode="user_timeout")
+    text = explained(evolve(case(a.a_begin_submission(), SUCCEEDED), suspense=[entry]))
+    assert "the merchant may not have the money, and should not deliver" in text
 
 
 @pytest.mark.spec("S5")
