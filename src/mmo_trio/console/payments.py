@@ -42,6 +42,7 @@ from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import load_told_wrong, merchant_message
 from mmo_trio.console.context import console
 from mmo_trio.console.kept_inputs import keep_input, kept_input, seal_input
+from mmo_trio.console.overview import format_latency, statistics_by_key
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
     TEXT_LENGTH_MAX,
@@ -516,6 +517,7 @@ async def show_payment(reference: str) -> str:
         merchant_text=wrong and mask.text(merchant_message(wrong)),
         story=tell_story(entries, mask, console().provider_titles),
         phases=list_phases(entries),
+        usual_time=await _usual_time(transaction),
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,
@@ -530,6 +532,28 @@ async def show_payment(reference: str) -> str:
         outcome_groups=_possible_outcomes(transaction),
         is_proposed=any(proposal.state in UNFINISHED_STATES for proposal in proposals),
     )
+
+
+async def _usual_time(payment: Transaction) -> str:
+    """Return in how much time half of the provider's payments ended, on the day on which this one
+    did: `≤ 5 s`. Empty before its end, and where it is the only one."""
+    ended_at = payment.progress.completed_at
+    if ended_at is None:
+        return ""
+
+    begin = Instant(ended_at - ended_at % DAY)
+    query = CountQuery(
+        DAY,
+        begin,
+        later(begin, DAY),
+        (CountDimension.PROVIDER, payment.order.provider),
+        is_simulated=payment.order.is_simulated,
+    )
+    counts = await console().counted.count_payments(query, by=None)
+    for day in statistics_by_key(counts).values():
+        if day.ended > 1:
+            return format_latency(day.quantile(0.5))
+    return ""
 
 
 def may_ask_payee(payment: Transaction, left: Money | None, reversals: Sequence[Reversal]) -> bool:

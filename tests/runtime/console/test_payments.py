@@ -347,3 +347,17 @@ async def test_figures_count_what_happened(sandbox: Running, signed_in: SignedIn
     assert "No payments in this time" in empty
     for broken in ("view=x", "by=x", "end=x", "end=9999-12-31T23x"):
         assert (await vera.get(f"/?{broken}")).status == 400
+
+
+async def test_the_time_of_a_payment_is_compared_with_the_others_of_its_day(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    vera = await signed_in("vera")
+    first, second = [(await made(sandbox))["gatewayReference"] for _ in range(2)]
+    usual = "Half of the payments of Sandbox took ≤ 1 s that day"
+    await ended(sandbox, first)
+    await ended(sandbox, second)
+    assert usual in (await vera.get(f"/payments/{first}")).body.decode()
+
+    never = await made(sandbox, payer={"id": "customer-1", "msisdn": "254700000130"})
+    assert usual not in (await vera.get(f"/payments/{never['gatewayReference']}")).body.decode()
