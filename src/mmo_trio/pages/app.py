@@ -11,6 +11,8 @@ from mmo_trio.pages.payment.page import create_payment_page_blueprint, show_stor
 from mmo_trio.pages.sandbox import activity, controls, guide, phone
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
+# Nothing from elsewhere, no script or style within a page, and no other site around it: somebody
+# who makes the gateway show a text of theirs can neither run it nor have the button pressed.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -29,6 +31,7 @@ def create_pages_app(context: PagesContext, api_docs: ApiDocs) -> WebApp:
     app.register_blueprint(create_design_blueprint())
     app.register_blueprint(create_payment_page_blueprint(context))
     app.register_blueprint(create_docs_blueprint(api_docs))
+    # In production these addresses don't exist: no clock moves, and no deposit is made up.
     if context.sandbox is not None:
         for blueprint in (
             controls.pages,

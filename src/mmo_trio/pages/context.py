@@ -109,7 +109,10 @@ async def reject_cross_site_post() -> Response | None:
     send.
 
     Programs other than browsers send neither field and are not affected."""
-    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    site = request.headers.get("Sec-Fetch-Site")
+    origin = request.headers.get("Origin")
+
+    # Browsers that are older, or that reach the sandbox by plain HTTP at a name, send no site.
     if site is not None:
         is_own = site in OWN_SITES
     else:

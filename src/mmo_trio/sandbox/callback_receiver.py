@@ -87,6 +87,7 @@ def callback_forwarder(url: str, context: ssl.SSLContext) -> Forward:
     client = HttpClient(rules=EgressRules(), context=context)
 
     async def forward(request: HttpRequest) -> ReceiverAnswer:
+        # Addresses of this machine are meant here; the rules for what leaves a gateway forbid them.
         target = forward_target(url, request.target.decode("ascii", "backslashreplace"))
         headers = tuple([header for header in request.headers if header[0] not in _NOT_FORWARDED])
         sent = HttpRequest(request.method, target.encode(), headers, request.body)
@@ -104,7 +105,8 @@ def callback_forwarder(url: str, context: ssl.SSLContext) -> Forward:
 def forward_target(url: str, path: str) -> str:
     """Return where a request to this path of the receiver goes: to the URL, with the request's path
     where the URL has none, and with the request's query where the URL has none."""
-    to, came = urlsplit(url), urlsplit(path)
+    to = urlsplit(url)
+    came = urlsplit(path)
     if to.path in ("", "/"):
         to = to._replace(path=came.path)
     return to._replace(query=to.query or came.query).geturl()
@@ -203,17 +205,24 @@ class _CallbackReceiverHandler:
     async def admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
         if head.method != "POST":
             return HttpResponse(405, ((b"allow", b"POST"),))
+
+        # Before the body: who has no key makes the receiver read and keep nothing.
         if not self._is_genuine(head.values(b"x-api-key")):
-            path, answer = _readable_path(head), ReceiverAnswer(401)
+            path = _readable_path(head)
+            answer = ReceiverAnswer(401)
             rejected = ReceivedRequest(path, False, ReceivedKind.OTHER, {}, b"", False, answer, 0)
             self.on_request(rejected)
             return HttpResponse(401)
+
         return Admitted(BODY_BYTES_MAX, partial(self._respond, head, trio.current_time()))
 
     def _is_genuine(self, keys: Sequence[bytes]) -> bool:
         """Tell, in constant time, whether there is exactly one key and it is expected."""
+        # Two keys: a proxy and the server behind it may each have read another one.
         if len(keys) != 1:
             return False
+
+        # All are compared, so that the time does not tell which one was nearly right.
         return (
             sum(hmac.compare_digest(keys[0], expected_key) for expected_key in self.expected_keys)
             > 0
@@ -226,6 +235,7 @@ class _CallbackReceiverHandler:
         else:
             answer = await self.forward(HttpRequest(head.method, head.target, head.headers, body))
 
+        # A QR code comes before the result of the same payment, and is no repeat of it.
         reference = None
         if kind is ReceivedKind.CALLBACK:
             reference = content.get("gatewayReference")
@@ -241,6 +251,8 @@ class _CallbackReceiverHandler:
             duration_ms=round((trio.current_time() - started) * 1000),
         )
         self.on_request(received)
+
+        # What was not taken comes again as new: the shop has not booked it.
         if reference is not None and 200 <= answer.status <= 299:
             self._accepted_references[reference] = None
             if len(self._accepted_references) > REMEMBERED_REFERENCES_MAX:
@@ -262,4 +274,8 @@ def _parse_body(body: bytes) -> tuple[ReceivedKind, Mapping[str, Any]]:
         return ReceivedKind.OTHER, {}
     if not isinstance(content, dict) or not isinstance(content.get("gatewayReference"), str):
         return ReceivedKind.OTHER, {}
-    return (ReceivedKind.QR_CODE if "qrImage" in content else ReceivedKind.CALLBACK), content
+
+    # Both are objects with the reference of a payment; only one has a picture (Q1).
+    if "qrImage" in content:
+        return ReceivedKind.QR_CODE, content
+    return ReceivedKind.CALLBACK, content

@@ -35,6 +35,7 @@ class SandboxClock:
         """Return the new time once everything that was due on the way is decided, in the order of
         its due time, and committed. Raises ValueError for a negative span and StoreUnavailable when
         the store can't serve."""
+        # The scheduler's own rounds would wake payments out of their order meanwhile.
         async with self.scheduler.lock:
             try:
                 return await self._advance(span)
@@ -49,11 +50,14 @@ class SandboxClock:
         # A restart goes on, never back.
         write_offset(self.offset_file, Span(self.clock.offset + span))
 
+        # From one due time to the next: what happens at each makes new ones, which come in order.
         while (due := await self._next_due_at()) is not None and due <= target:
             await self._stop_at(min(self._next_stop(due), target))
 
+        # Where nothing else is due, the clock still has to arrive.
         await self._stop_at(target)
 
+        # Real time that has passed meanwhile is part of the span, so the offset is smaller.
         write_offset(self.offset_file, self.clock.offset)
         return self.clock.wall_time()
 
@@ -65,9 +69,12 @@ class SandboxClock:
         """Do everything that is due by then, and everything that follows at once. Time passes
         meanwhile, so operator and scheduler go by the same instant: neither a poll nor an expiry
         is overtaken by a result that is due a moment later."""
+        # 1. The operator's results, before anything is polled or expires.
         if self.operator is not None:
             self.operator.hold_time(until)
             await self.operator.wait_idle(until)
+
+        # 2. The payments, and the conversations with operators that these begin.
         await self.scheduler.wake_all_due(until)
         await self.providers.wait_idle()
         self.scheduler.wake_up()

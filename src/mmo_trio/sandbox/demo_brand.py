@@ -17,7 +17,8 @@ DEMO_BRAND_ID = "demo"
 # Where results of its offline deposits are sent: to `mmo listen`.
 PUSH_RESULT_URL = f"https://127.0.0.1:{DEFAULT_PORT}/deposits"
 
-# Method key, country, currency, least and largest amount.
+# Method key, country, currency, least and largest amount in main units. One is in a currency
+# without decimals, where programs that multiply by 100 fail.
 _METHODS = (
     ("mpesa_ke", "KE", "KES", 10, 150_000),
     ("mtn_ug", "UG", "UGX", 500, 5_000_000),
@@ -55,6 +56,7 @@ async def ensure_demo_brand(
     store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant
 ) -> str:
     """Create the demo brand and a key unless they exist, and return its oldest key in use."""
+    # Saved at each start, so that a newer version's demo brand replaces an older one's.
     await store.admin.save_brands([build_demo_brand(provider=provider, title=title)])
     return await find_demo_key(store, keyring) or await create_key(
         store, keyring, DEMO_BRAND_ID, now=now
@@ -64,8 +66,10 @@ async def ensure_demo_brand(
 async def find_demo_key(store: Store, keyring: KeyRing) -> str | None:
     """Return the demo brand's oldest key in use; None without the brand or a key."""
     record = await store.brand_record(DEMO_BRAND_ID)
-    keys = () if record is None else record.keys
-    in_use = next((key for key in keys if key.retired_at is None), None)
-    if in_use is None:
+    if record is None:
         return None
-    return keyring.unseal(DEMO_BRAND_ID, in_use.sealed).decode()
+
+    for key in record.keys:
+        if key.retired_at is None:
+            return keyring.unseal(DEMO_BRAND_ID, key.sealed).decode()
+    return None

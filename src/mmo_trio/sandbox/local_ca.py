@@ -55,18 +55,20 @@ def ensure_authority(directory: Path) -> CertificateAuthority:
     Processes that start together get the same one. Raises OSError when the directory can't be
     written, and DamagedFile when `ca-key.pem` does not hold a key and its certificate."""
     directory.mkdir(parents=True, exist_ok=True)
-    key_file, certificate_file = directory / "ca-key.pem", directory / "ca.pem"
+    key_file = directory / "ca-key.pem"
+    certificate_file = directory / "ca.pem"
     if not key_file.exists():
         fresh = trustme.CA(
             organization_name="mmo-gateway",
             organization_unit_name="sandbox authority",
-            path_length=0,
+            path_length=0,  # It issues servers' certificates only, and no other authorities.
         )
         with suppress(FileExistsError):  # Another process was faster, and its authority is used.
             _write_atomically(
                 key_file, fresh.private_key_pem.bytes() + fresh.cert_pem.bytes(), replace=False
             )
 
+    # Read again, also where it was made here: of several processes, one has written it.
     authority = _read_authority(key_file)
     certificate = authority.cert_pem.bytes()
     if not certificate_file.exists() or certificate_file.read_bytes() != certificate:
@@ -97,6 +99,8 @@ def _write_atomically(file: Path, content: bytes, *, replace: bool) -> None:
             temporary.write(content)
             temporary.flush()
             os.fsync(temporary.fileno())
+
+        # A link fails where the file exists; a rename would replace what another process has made.
         if replace:
             os.replace(name, file)
         else:

@@ -67,11 +67,13 @@ class OperatorJournal:
                 f" sandbox is one process: stop the other, or use {SHARED_OPERATOR_ADVICE}"
             ) from None
 
+        # Only with the lock: before, the line may be another process's, which is writing it.
         os.ftruncate(self._descriptor, _complete_lines_size(path.read_bytes()))
 
     def append(self, entries: Iterable[SandboxJournalEntry]) -> None:
         """Write the entries. Raises OSError while they can't be written."""
         self._unwritten_bytes += b"".join(map(format_entry, entries))
+        # A write may take a part only, as on a full disk; the rest stays for the next call.
         while self._unwritten_bytes:
             self._unwritten_bytes = self._unwritten_bytes[
                 os.write(self._descriptor, self._unwritten_bytes) :
@@ -145,11 +147,13 @@ class SandboxOperatorWorker:
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         """Return the response. Raises ExchangeFailed when the journal can't be written."""
+        # Nothing below waits, and an async function is a checkpoint (Trio, "Checkpoints").
         await trio.lowlevel.checkpoint()
         response = self._operator.receive(request, now=self._time())
         try:
             self._save_journal()
         except OSError as error:
+            # The operator has it in memory, so the gateway may not send it again.
             raise ExchangeFailed(f"The journal: {error}", may_have_arrived=True) from error
         return response
 
@@ -184,6 +188,8 @@ class SandboxOperatorWorker:
     async def wait_idle(self, until: Instant) -> None:
         """Return once every notification that is due until then was sent and concluded."""
         self._changed.set()
+        # What was sent counts until its reply is durable: else a payment could expire before its
+        # result is applied.
         while any(
             at <= until for at in (self._operator.next_due(), *self._in_flight) if at is not None
         ):
@@ -199,6 +205,7 @@ class SandboxOperatorWorker:
                     due = Instant(self._operator.next_due() or 0)
                     notifications = self._operator.due_notifications(now=self._time())
                     self._in_flight[due] += len(notifications)
+                    # Nothing leaves before the journal holds it: a restart must know the same.
                     await self._save_journal_with_retry()
                     for start in range(0, len(notifications), NOTIFICATIONS_PER_ROUND_MAX):
                         part = notifications[start : start + NOTIFICATIONS_PER_ROUND_MAX]
@@ -206,6 +213,7 @@ class SandboxOperatorWorker:
                         sent = self._send_notifications(part)
                         nursery.start_soon(self._deliver_until_stored, sent, due)
                         await trio.lowlevel.checkpoint()
+                    # A round without notifications ends as well, and somebody may wait for that.
                     self._count_concluded(due, 0)
                     await self._sleep_until_due()
         finally:
@@ -255,6 +263,7 @@ class SandboxOperatorWorker:
         except (StoreUnavailable, OutcomeUnknown):
             return False
         except Exception as error:
+            # A fault of ours would come again at once, and for ever.
             logger.error("sandbox_notification_failed", fault=describe_fault(error))
         else:
             self._operator.acknowledge(notification.id, now=self._time())
@@ -286,18 +295,21 @@ class SandboxOperatorWorker:
 
     async def _sleep_until_due(self) -> None:
         due = self._operator.next_due()
+        # While its time is held, what is due later never comes by itself.
         if due is not None and self._held_at is not None and due > self._held_at:
             due = None
 
-        self._sleeps_until = math.inf if due is None else due
         if due is None:
+            self._sleeps_until = math.inf
             seconds = math.inf
         else:
+            self._sleeps_until = due
             seconds = max(0.0, (due - self._time()) / clock.SECOND)
 
         with trio.move_on_after(seconds):
             await self._changed.wait()
 
+        # Set anew without a checkpoint in between, so no change is lost.
         self._changed = trio.Event()
         self._sleeps_until = -math.inf
 

@@ -46,6 +46,7 @@ class RequestLog:
         if not isinstance(answer, Admitted):
             return note(answer)
 
+        # The answer comes after the body, so it is noted then, with the body.
         respond = answer.respond
 
         async def respond_and_note(body: bytes) -> HttpResponse | Problem:
@@ -69,6 +70,7 @@ class RequestLog:
         if context.route in UNLOGGED_ROUTES:
             return answer
 
+        # Counted on when old ones are dropped, so that a follower knows what it has seen.
         self._last += 1
         entry: dict[str, Any] = {
             "number": self._last,

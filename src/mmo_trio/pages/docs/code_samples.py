@@ -66,6 +66,7 @@ def json_text(value: object) -> str:
 
 def _literal(value: object, notation: _Notation, indent: int) -> str:
     if isinstance(value, Mapping):
+        # Short and flat: on one line, as a person would write it.
         line = _on_one_line(value, notation)
         is_nested = any(isinstance(member, Mapping | list) for member in value.values())
         if not is_nested and len(line) + indent <= LINE_LENGTH_MAX and len(value) < 4:
@@ -112,6 +113,7 @@ def _scalar(value: object, notation: _Notation) -> str:
     match value:
         case None:
             return notation.constants[0]
+        # Before numbers: a bool is one of them in Python.
         case bool():
             return notation.constants[1 + value]
         case str():
@@ -147,9 +149,11 @@ def python_sample(request: ExampleRequest) -> str:
     if request.api_key is not None:
         arguments.append(f"headers={{{_quoted(KEY_HEADER)}: {_quoted(request.api_key)}}}")
 
+    # The library writes JSON and its type by itself.
     if request.body is not None:
         arguments.append(f"json={_literal(request.body, _PYTHON, 4)}")
 
+    # Without one the program would wait for ever.
     arguments.append(f"timeout={TIMEOUT_S}")
     lines = "".join(f"    {argument},\n" for argument in arguments)
     call = f"answer = requests.{request.method.lower()}(\n{lines})"
@@ -197,6 +201,7 @@ def php_sample(request: ExampleRequest) -> str:
     if request.body is not None:
         headers.append(_quoted("Content-Type: application/json"))
 
+    # The extension takes a list of lines, not names and values.
     if headers:
         options.append(
             "\n    ".join(("CURLOPT_HTTPHEADER => [", *(f"{header}," for header in headers)))
@@ -222,6 +227,7 @@ def java_sample(request: ExampleRequest) -> str:
         calls.append(f".header({_quoted(KEY_HEADER)}, {_quoted(request.api_key)})")
 
     if request.body is not None:
+        # A text block, so that the JSON needs no backslashes.
         calls.append('.header("Content-Type", "application/json")')
         text = _indented(json_text(request.body), 2)
         calls.append(f'.POST(HttpRequest.BodyPublishers.ofString("""\n  {text}"""))')

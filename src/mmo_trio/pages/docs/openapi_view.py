@@ -131,19 +131,20 @@ class ApiReference:
 def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiReference:
     """Convert the document that `openapi_document` makes into rows; None: a caller without a
     key."""
-    info, components = document["info"], document["components"]
+    info = document["info"]
+    components = document["components"]
     key = components["securitySchemes"]["apiKey"]
     groups = {tag["name"]: (tag["description"], list[EndpointView]()) for tag in document["tags"]}
+    # What any request may meet stands once, and not at each endpoint again.
     common = _common_codes(document)
     callbacks: dict[str, WebhookView] = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
             endpoint = _endpoint(document, method, path, common, caller or Caller())
-            callbacks |= {
-                callback.name: callback
-                for callback in endpoint.callbacks
-                if callback.name not in callbacks
-            }
+            # Several endpoints have the same callback: the first one describes it.
+            for callback in endpoint.callbacks:
+                callbacks.setdefault(callback.name, callback)
+
             groups[operation["tags"][0]][1].append(endpoint)
 
     callbacks |= {
@@ -166,6 +167,7 @@ def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiRe
         tuple(
             _schema_view(name, schema)
             for name, schema in components["schemas"].items()
+            # Bodies of requests are described in place, with their endpoints.
             if not name.startswith("Requested") and not name.endswith("Request")
         ),
     )
@@ -174,17 +176,26 @@ def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiRe
 def _endpoint(
     document: JsonObject, method: str, path: str, common: Mapping[str, ErrorRow], caller: Caller
 ) -> EndpointView:
-    operation, schemas = document["paths"][path][method], document["components"]["schemas"]
+    operation = document["paths"][path][method]
+    schemas = document["components"]["schemas"]
     body = operation.get("requestBody")
     body_schema = None
+    body_rows: tuple[FieldRow, ...] = ()
     if body is not None:
         body_schema = _schema_name(body["content"]["application/json"]["schema"])
+
+    if body_schema is not None:
+        body_rows = _field_rows(schemas[body_schema], schemas)
 
     response = operation["responses"]["200"]
     response_schema = response["content"]["application/json"]["schema"]
     response_name = _schema_name(response_schema)
     request = _example_request(document, operation, method, path, caller)
-    answer = dict((schemas[response_name] if response_name else response_schema)["examples"][0])
+    # A small answer is described in place, and has no name.
+    if response_name:
+        response_schema = schemas[response_name]
+
+    answer = dict(response_schema["examples"][0])
     if request.body is not None:  # An answer repeats the references of its request.
         reference = request.body["merchantReference"]
         answer["merchantReference"] = reference
@@ -197,7 +208,7 @@ def _endpoint(
         operation["summary"],
         operation.get("description", ""),
         tuple(map(_parameter_row, operation.get("parameters", ()))),
-        () if body_schema is None else _field_rows(schemas[body_schema], schemas),
+        body_rows,
         body_schema,
         response["description"],
         response_name,
@@ -214,6 +225,7 @@ def _endpoint(
 
 def _errors(document: JsonObject, operation: JsonObject) -> Iterator[ErrorRow]:
     for status, response in operation["responses"].items():
+        # Responses that several endpoints share are described once.
         if "$ref" in response:
             response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
         ((kind, content),) = response["content"].items()
@@ -223,6 +235,7 @@ def _errors(document: JsonObject, operation: JsonObject) -> Iterator[ErrorRow]:
 
 def _common_codes(document: JsonObject) -> dict[str, ErrorRow]:
     """Return the codes that every request with a key may be rejected with."""
+    # The health checks need no key (`security` is empty), and are refused by nothing of this.
     operations = [
         endpoint
         for item in document["paths"].values()
@@ -244,6 +257,7 @@ def _example_request(
     if "requestBody" in operation:
         name = _schema_name(operation["requestBody"]["content"]["application/json"]["schema"])
         body = dict(document["components"]["schemas"][name]["examples"][0])
+        # A sandbox's examples are sent as they are: their results go to `mmo listen`.
         if caller.result_url is not None:
             body |= {
                 member: caller.result_url
@@ -251,16 +265,15 @@ def _example_request(
                 if member in body
             }
 
+    api_key = None
+    if operation.get("security") != []:
+        api_key = caller.api_key
+
+    query = {
+        parameter["name"]: parameter["example"] for parameter in given if parameter["in"] == "query"
+    }
     return ExampleRequest(
-        method.upper(),
-        document["servers"][0]["url"] + path,
-        {
-            parameter["name"]: parameter["example"]
-            for parameter in given
-            if parameter["in"] == "query"
-        },
-        None if operation.get("security") == [] else caller.api_key,
-        body,
+        method.upper(), document["servers"][0]["url"] + path, query, api_key, body
     )
 
 
@@ -280,28 +293,34 @@ def _webhook(document: JsonObject, name: str, url_field: str, operation: JsonObj
 
 def _parameter_row(parameter: JsonObject) -> FieldRow:
     schema = parameter["schema"]
-    description, _, values = parameter["description"].partition(
-        "\n- "
-    )  # The page has a table of the values.
+    # The page has a table of the values that a description lists.
+    description, _, values = parameter["description"].partition("\n- ")
     place = {"path": "in the path", "query": "in the query", "header": "header"}[parameter["in"]]
+    constraints = ""
+    if not values:
+        constraints = _constraints(schema)
+
     return FieldRow(
         parameter["name"],
         f"{_type_text(schema)}, {place}",
         None,
         bool(parameter.get("required")),
-        "" if values else _constraints(schema),
+        constraints,
         description,
     )
 
 
 def _schema_view(name: str, schema: JsonObject) -> SchemaView:
-    example = schema.get("examples", [None])[0]
+    example = None
+    if "examples" in schema:
+        example = json_text(schema["examples"][0])
+
     return SchemaView(
         name,
         schema.get("description", ""),
         _constraints(schema),
         _field_rows(schema, {}),
-        None if example is None else json_text(example),
+        example,
     )
 
 
@@ -313,21 +332,32 @@ def _field_rows(schema: JsonObject, in_place: Mapping[str, JsonObject]) -> tuple
     for member, property_ in schema.get("properties", {}).items():
         name = _schema_name(property_)
         inner = in_place.get(name or "")
-        members = () if inner is None else _field_rows(inner, in_place)
-        described = property_ if inner is None else inner
+
+        # 1. An object that is described in place, under its name or without one.
+        # 2. A name, which the page links.
+        # 3. A plain value.
+        described = property_
+        if inner is not None:
+            described = inner
+            name = None
+
+        members: tuple[FieldRow, ...] = ()
+        if inner is not None or property_.get("type") == "object":
+            members = _field_rows(described, in_place)
+
         rows.append(
             FieldRow(
                 member,
                 _type_text(property_),
-                name if inner is None else None,
+                name,
                 member in required,
                 _constraints(described),
                 described.get("description", ""),
-                members
-                or (_field_rows(property_, in_place) if property_.get("type") == "object" else ()),
+                members,
             )
         )
 
+    # Members of any name, as the merchant's labels have.
     if isinstance(schema.get("additionalProperties"), dict):
         values = schema["additionalProperties"]
         rows.append(FieldRow("any name", _type_text(values), None, False, _constraints(values), ""))
@@ -380,8 +410,10 @@ def _constraints(schema: JsonObject) -> str:
         limits.append("one of " + ", ".join(f"`{value}`" for value in schema["enum"]))
 
     least, most = schema.get("minLength"), schema.get("maxLength")
-    if most is not None:
-        limits.append(f"{least} to {most} characters" if least else f"at most {most} characters")
+    if least and most is not None:
+        limits.append(f"{least} to {most} characters")
+    elif most is not None:
+        limits.append(f"at most {most} characters")
 
     limits += _pattern_texts(schema)
     if "maxProperties" in schema:

@@ -31,8 +31,10 @@ from mmo_trio.pages.context import LISTENER_URL, find_shown_key, pages_context
 from mmo_trio.pages.docs.code_samples import LANGUAGES
 from mmo_trio.pages.docs.openapi_view import ApiReference, Caller, FieldRow, build_reference
 
+# Short, as a newer version has other texts at the same addresses.
 DOCS_CACHE_CONTROL = "public, max-age=300"
 
+# The most results of a search: who has more looks for another word.
 FOUND_MAX: Final = 20
 
 # A word of a title: `merchant_transactionid_duplicate` has three.
@@ -101,6 +103,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     ]
     rendered: dict[str, tuple[str | None, str]] = {}
 
+    # Both are made when somebody asks first: most processes are never asked.
     @cache
     def public_reference() -> ApiReference:
         return build_reference(api_docs.openapi)
@@ -111,6 +114,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
 
     async def render_reference(template: str, api_key: str | None) -> str:
         """Render a page of the whole reference, which is kept until the API key is another one."""
+        # The whole reference is long, and the same until a key is replaced.
         known_key, text = rendered.get(template, (None, ""))
         if not text or known_key != api_key:
             if api_key is None:
@@ -156,6 +160,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     async def docs() -> Response:
         api_key = await find_shown_key()
         text = await render_reference("docs/docs.html", api_key)
+        # A page with a key is kept by nobody on the way.
         if api_key is None:
             return _cached_response(text)
         return Response(text)
@@ -164,7 +169,12 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     async def search() -> Response:
         sought = request.args.get("q", "")[:100]
         found = search_places(sought, public_reference(), api_docs.error_pages, api_docs.scenarios)
-        template = "docs/found.html" if "part" in request.args else "docs/search.html"
+        # The script of the page asks for the results alone.
+        if "part" in request.args:
+            template = "docs/found.html"
+        else:
+            template = "docs/search.html"
+
         return _cached_response(await render_template(template, sought=sought, found=found))
 
     async def reference_text(template: str, content_type: str) -> Response:
@@ -196,8 +206,9 @@ def sandbox_reference(api_docs: ApiDocs, api_key: str) -> ApiReference:
 
 def with_code(text: str) -> Markup:
     """Return HTML of a text with `code` and line breaks."""
-    parts = str(escape(text)).split("`")
-    pieces = (f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
+    # Every second part stood between two grave accents.
+    pieces = str(escape(text)).split("`")
+    pieces[1::2] = [f"<code>{piece}</code>" for piece in pieces[1::2]]
     return Markup("".join(pieces).replace("\n", "<br>"))
 
 
@@ -210,6 +221,7 @@ def breakable(name: str) -> Markup:
 @lru_cache(maxsize=256)
 def highlighted(code: str, language: str) -> Markup:
     """Return HTML of code in one of the languages of LEXERS, for a `pre`."""
+    # The body of a command is JSON, and is coloured as such.
     if language == "bash" and SHELL_BODY in code:
         command, _, body = code.partition(SHELL_BODY)
         tokens = [*_tokens(command + SHELL_BODY.removesuffix("'"), "bash"), ("s", "'")]
@@ -219,8 +231,12 @@ def highlighted(code: str, language: str) -> Markup:
 
     pieces = []
     for name, group in groupby(tokens, key=lambda each: each[0]):
+        # A letter for each class and no quotation marks: the page has thousands of tokens.
         text = html.escape("".join([part[1] for part in group]), quote=False)
-        pieces.append(f"<i class={name}>{text}</i>" if name else text)
+        if name:
+            text = f"<i class={name}>{text}</i>"
+
+        pieces.append(text)
 
     return Markup("".join(pieces))
 
@@ -266,6 +282,7 @@ def search_places(
         return []
 
     ranked = []
+    # The number keeps the order of the documentation among equals.
     for number, place in enumerate(_places(reference, pages, scenarios)):
         title = place.title.casefold()
         everything = f"{title} {place.kind} {place.text.casefold()}"
@@ -280,6 +297,7 @@ def search_places(
 def _places(
     reference: ApiReference, pages: Mapping[str, ErrorPage], scenarios: Sequence[Scenario]
 ) -> Iterator[SearchResult]:
+    # In the order in which a reader meets them: endpoints, objects, their fields, then codes.
     for endpoint in reference.endpoints:
         text = f"{endpoint.method} {endpoint.path} {endpoint.description}"
         yield SearchResult(endpoint.summary, "endpoint", f"/docs#{endpoint.name}", text)

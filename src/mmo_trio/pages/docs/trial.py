@@ -23,7 +23,9 @@ from mmo_trio.pages.docs.code_samples import KEY_HEADER, json_text
 from mmo_trio.pages.docs.openapi_view import EndpointView
 from mmo_trio.pages.docs.pages import ApiDocs, sandbox_reference
 
+# The fields of an answer that tell a merchant's programmer something.
 SHOWN_HEADERS: Final = (b"content-type", b"x-request-id", b"retry-after", b"allow")
+# The member that has to be another one in each request (C12).
 EXAMPLE_REFERENCE: Final = "merchantReference"
 
 
@@ -56,6 +58,7 @@ def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
         if endpoint is None:
             return Response(await render_template("docs/unknown.html"), 404)
 
+        # A link may bring values along, such as the reference of a payment just made.
         if request.method == "GET":
             form = request.args
         else:
@@ -65,6 +68,7 @@ def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
             parameter.name: form.get(parameter.name, _suggestion(endpoint, parameter.name))
             for parameter in endpoint.parameters
         }
+        # A form sends its lines with CR LF (HTML, "multiline text").
         body = form.get("body", _example_body(endpoint)).replace("\r\n", "\n")
         answer = None
         if request.method == "POST":
@@ -85,6 +89,7 @@ def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
 
 def _suggestion(endpoint: EndpointView, parameter: str) -> str:
     """Return the example of a parameter, empty where it has none."""
+    # The example's URL ends as the path of the endpoint does, with values in place of the names.
     names = endpoint.path.split("/")
     values = endpoint.example.url.split("/")[-len(names) + 1 :]
     in_path = dict(zip(names[1:], values, strict=True))
@@ -106,10 +111,11 @@ def _http_request(
     query = {}
     headers: list[tuple[bytes, bytes]] = []
     for name, value in given.items():
+        # In the path, in a field of the head, or in the query; what was left empty is left out.
         if f"{{{name}}}" in path:
             path = path.replace(f"{{{name}}}", quote(value, safe=""))
-        elif name == SCENARIO_HEADER:
-            headers += [(name.encode(), value.encode())] if value else []
+        elif value and name == SCENARIO_HEADER:
+            headers.append((name.encode(), value.encode()))
         elif value:
             query[name] = value
 
@@ -119,13 +125,15 @@ def _http_request(
     if endpoint.example.body is not None:
         headers.append((b"Content-Type", b"application/json"))
 
-    url = f"{sandbox_context().addresses.api}{path}{'?' * bool(query)}{urlencode(query)}"
-    return HttpRequest(
-        endpoint.method,
-        url.encode(),
-        tuple(headers),
-        body.encode() if endpoint.example.body else b"",
-    )
+    url = f"{sandbox_context().addresses.api}{path}"
+    if query:
+        url += f"?{urlencode(query)}"
+
+    content = b""
+    if endpoint.example.body:
+        content = body.encode()
+
+    return HttpRequest(endpoint.method, url.encode(), tuple(headers), content)
 
 
 async def _send(sent: HttpRequest) -> TrialAnswer:
@@ -134,6 +142,7 @@ async def _send(sent: HttpRequest) -> TrialAnswer:
     if isinstance(result, NoResponseReceived):
         return TrialAnswer(None, (), result.detail, result.duration_ms, {})
 
+    # Amounts keep their digits, as the page shows what a program would get (G6).
     text = result.body.decode(errors="replace")
     try:
         content = json.loads(text, parse_float=Decimal)

@@ -186,7 +186,10 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
         transaction = await _find_transaction(context, token)
         if transaction is None or SEPARATOR in token:
             return await _unknown_token_response()
-        typed, code = (await request.form).get(CODE_FIELD), None
+
+        # A page without the field sends none; what is typed and can be no code is asked for again.
+        typed = (await request.form).get(CODE_FIELD)
+        code = None
         if typed is not None and (code := clean_code(typed)) is None:
             return Response("", 303, {"Location": _page_url(token, UNUSABLE_PARAMETER)})
         await context.submit(ConfirmPage(transaction.reference, code))
@@ -207,6 +210,8 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     async def events(token: str) -> Response:
         if await _find_transaction(context, token) is None:
             return await _unknown_token_response()
+
+        # The page then goes on without a stream, and tries again.
         if not streams.has_room_for(token) or context.closing.is_set():
             return Response("", 503, {"Retry-After": "5"})
         return stream_response(_events(context, streams, token, _request_texts()))
@@ -235,6 +240,7 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
             sheet = sheet.replace(":root", ".branded")
         return Response(sheet, content_type="text/css; charset=utf-8", headers=KEPT)
 
+    # Those of operators come from the settings, which don't change while the gateway runs.
     signs = {logo_digest(sign.logo): sign.logo for sign in context.signs.values() if sign.logo}
 
     @pages.get("/logo/<digest>")
@@ -254,10 +260,15 @@ async def show_store_failure(_: Exception) -> Response:
 
 
 async def _find_transaction(context: PagesContext, token: str) -> Transaction | None:
+    # What no token can be costs no statement.
     if len(token) > TOKEN_CHARACTERS_MAX or not token.isascii():
         return None
+
+    # 1. The payer's address.
     if SEPARATOR not in token:
         return await context.store.transaction_by_page_token(token)
+
+    # 2. That of a return, which names the payment and proves it by a key.
     reference = token.partition(SEPARATOR)[0]
     found = (await context.store.transactions((reference,))).get(reference)
     if found is not None and is_return_key(token, found.order):
@@ -273,14 +284,17 @@ async def _unknown_token_response() -> Response:
 async def _render_payment(
     context: PagesContext, transaction: Transaction, token: str, shop: Shop
 ) -> Response:
-    page, texts = transaction.order.page, _request_texts()
+    page = transaction.order.page
+    texts = _request_texts()
     assert page is not None
+    # 1. Who has paid or failed belongs to the shop; its answer to the button shows the end first.
     back = _merchant_redirect_url(transaction, page)
     if back is not None and PRESSED_PARAMETER not in request.args:
         return Response("", 303, {"Location": _encode_location(back)})
 
     now = context.own_time()
     is_elsewhere = transaction.order.provider in context.elsewhere
+    # 2. Only for what failed is more read: "no money was taken" has to be true.
     is_contradicted = (
         transaction.status is Status.FAILED
         and await find_evidence_against(context.store, transaction, succeeded=False) is not None
@@ -294,6 +308,16 @@ async def _render_payment(
         is_contradicted=is_contradicted,
         now=now,
     )
+    # 3. Without scripts the page looks again by itself, at last less often.
+    refresh_s = REFRESH_S
+    if variables["standing"] in _SELDOM_REFRESHED:
+        refresh_s = SLOW_REFRESH_S
+
+    # Who comes back from the operator by its link can't press the button.
+    action_url = None
+    if SEPARATOR not in token:
+        action_url = _page_url(token)
+
     response = Response(
         await render_template(
             "payment.html",
@@ -302,11 +326,11 @@ async def _render_payment(
             is_over=_is_over(transaction, page, now),
             goes_back=back is not None,
             own_url=_page_url(token),
-            action_url=None if SEPARATOR in token else _page_url(token),
+            action_url=action_url,
             is_code_unusable=UNUSABLE_PARAMETER in request.args,
             events_url=f"/pay/{token}/events{_query_string()}",
             qr_url=f"/pay/{token}/qr.svg{_query_string()}",
-            refresh_s=SLOW_REFRESH_S if variables["standing"] in _SELDOM_REFRESHED else REFRESH_S,
+            refresh_s=refresh_s,
         )
     )
     return _keeping_language(response, context, transaction)
@@ -317,6 +341,7 @@ def _is_over(transaction: Transaction, page: Page, now: Instant) -> bool:
     ended_at = transaction.progress.completed_at
     if ended_at is None:
         return False
+    # A payment may end long after its session, or before it.
     last = max(transaction.order.to_utc(page.closes_at), ended_at)
     return transaction.order.to_utc(now) >= later(last, TOLD_FOR)
 
@@ -334,13 +359,44 @@ def payment_variables(
     """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of the
     page around it. `is_elsewhere`: the provider's payers do not confirm on the phone.
     `is_contradicted`: the payment has failed, and something says that it was paid."""
-    order, progress, page = transaction.order, transaction.progress, transaction.order.page
+    order = transaction.order
+    progress = transaction.progress
+    page = order.page
     assert page is not None
     status = payer_status(transaction, is_contradicted=is_contradicted, now=now)
     action = _open_action(transaction, now=now)
     is_elsewhere = is_elsewhere or action is not None
     closes_at = _closes_at(transaction, page)
-    ended_at = progress.completed_at
+
+    # The way to a code and to a page of the operator, where the payer has to go there.
+    code_how: Sequence[str] = ()
+    if isinstance(action, EnterCode):
+        code_how = _how_to_get_code(action, order.provider_title, texts)
+
+    go = None
+    if isinstance(action, OpenUrl):
+        go = action
+
+    provider_logo_url = None
+    if sign.logo is not None:
+        provider_logo_url = f"/logo/{logo_digest(sign.logo)}"
+
+    ended_on = ""
+    ended_at = ""
+    if progress.completed_at is not None:
+        ended_on = format_date(progress.completed_at, texts)
+        ended_at = format_with_seconds(progress.completed_at)
+
+    # A receipt is the proof of who has paid; without proof either way the payment is asked about by
+    # our reference.
+    receipt = None
+    quoted_reference = None
+    if status is PayerStatus.PAID:
+        receipt = progress.provider_reference
+    elif status is PayerStatus.UNCLEAR:
+        quoted_reference = transaction.reference
+
+    # What was settled counts, where that is another amount than was asked for.
     amount = format_amount(progress.final or order.requested, texts.numbers)
     return {
         "texts": texts,
@@ -354,7 +410,7 @@ def payment_variables(
         "amount": amount,
         "is_long": len(amount) > AMOUNT_CHARACTERS_MAX,
         "provider": order.provider_title,
-        "provider_logo_url": None if sign.logo is None else f"/logo/{logo_digest(sign.logo)}",
+        "provider_logo_url": provider_logo_url,
         "provider_colour": sign.colour,
         "approvals_code": sign.approvals_code,
         "number": format_digits(mask_own_number(order.party.msisdn), texts.numbers),
@@ -365,20 +421,18 @@ def payment_variables(
         ),
         "ending": find_ending(status, progress.error_code, texts),
         "is_elsewhere": is_elsewhere,
-        "go": action if isinstance(action, OpenUrl) else None,
-        "code_how": _how_to_get_code(action, order.provider_title, texts)
-        if isinstance(action, EnterCode)
-        else (),
+        "go": go,
+        "code_how": code_how,
         "code_characters_max": CODE_CHARACTERS_MAX,
         "needs_help": _waited(transaction, now) >= HELP_AFTER,
         "waited": format_time_waited(_waited(transaction, now), texts),
         "left": format_time_left(Span(closes_at - now), texts),
         "closes_in_s": max(1, -(-(closes_at - now) // SECOND)),
         "left_share": round(100 * (closes_at - now) / max(1, closes_at - order.created_at)),
-        "ended_on": "" if ended_at is None else format_date(ended_at, texts),
-        "ended_at": "" if ended_at is None else format_with_seconds(ended_at),
-        "receipt": progress.provider_reference if status is PayerStatus.PAID else None,
-        "quoted_reference": transaction.reference if status is PayerStatus.UNCLEAR else None,
+        "ended_on": ended_on,
+        "ended_at": ended_at,
+        "receipt": receipt,
+        "quoted_reference": quoted_reference,
     }
 
 
@@ -387,17 +441,25 @@ def payer_status(
 ) -> PayerStatus:
     """Return how a payment stands for its payer. `is_contradicted`: it has failed, and something
     says that it was paid."""
-    page, code = transaction.order.page, transaction.progress.error_code
+    page = transaction.order.page
+    code = transaction.progress.error_code
+
+    # 1. An end that proves nothing, or against which something stands: never "not paid".
     if is_contradicted or (code is not None and not EXPLANATIONS[code].proves_nothing_moved):
         return PayerStatus.UNCLEAR
+
+    # 2. What the payer has to do elsewhere.
     if (asked := _asked_now(transaction, now=now)) is not None:
         return asked
 
+    # 3. What was sent long ago; what waits for its payer has all the time of the page.
     stage = transaction.progress.stage
     waits_for_payer = stage.is_unsent and transaction.progress.payer_action is not None
     is_slow = not stage.is_terminal and _waited(transaction, now) >= SLOW_AFTER
     if is_slow and not waits_for_payer:
         return PayerStatus.SLOW
+
+    # 4. Any other payment by its stage, and the page before its button was pressed.
     if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
         return _STATUS_BY_STAGE[transaction.progress.stage]
     if now >= _closes_at(transaction, page):
@@ -420,7 +482,8 @@ def _asked_now(transaction: Transaction, *, now: Instant) -> PayerStatus | None:
 def _open_action(transaction: Transaction, *, now: Instant) -> PayerAction | None:
     """Return what the payer can do elsewhere now. A page can be opened until it ends, also by one
     who has come back from it; a code is given once."""
-    action, stage = transaction.progress.payer_action, transaction.progress.stage
+    action = transaction.progress.payer_action
+    stage = transaction.progress.stage
     if action is None or (action.ends_at is not None and now >= action.ends_at):
         return None
 
@@ -501,8 +564,8 @@ def find_ending(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -
         return Ending(texts.paid, kind="good", sign="check")
 
     if status is PayerStatus.UNCLEAR:
-        is_open = code is not None and not EXPLANATIONS[code].proves_nothing_moved
-        if code is not None and is_open:
+        # The reason of a failure that was contradicted would say that nothing was paid.
+        if code is not None and not EXPLANATIONS[code].proves_nothing_moved:
             reason = texts.reasons[code]
         else:
             reason = ""
@@ -510,6 +573,7 @@ def find_ending(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -
         advice = texts.next_steps[PayerStep.WAIT]
         return Ending(texts.unclear, "", reason, advice, kind="neutral", sign="info")
 
+    # The page has ended before the payment is told so: it says already what that will say.
     if status is PayerStatus.CLOSED:
         code = ErrorCode.USER_TIMEOUT
     elif status is not PayerStatus.FAILED:
@@ -606,17 +670,20 @@ async def _events(
 ) -> AsyncGenerator[bytes, None]:
     """Yield an event for each change of the payment's status, the first at once (server-sent
     events); an event has only page texts. End when there is no payment or no store."""
-    if not streams.has_room_for(token):  # Others have begun since the response was made.
+    # Others may have begun since the response was made.
+    if not streams.has_room_for(token):
         return
 
     with streams.hold(token), suppress(StoreUnavailable):
-        last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
+        last = ""
+        ends_at = trio.current_time() + STREAM_LIFETIME_S
         yield b"retry: 1000\n\n"
         while trio.current_time() < ends_at and not context.closing.is_set():
             transaction = await _find_transaction(context, token)
             if transaction is None or transaction.order.page is None:
                 return
 
+            # Whether something contradicts an end is looked up by the page, which loads anew then.
             now = context.own_time()
             status = payer_status(transaction, now=now)
             members: dict[str, str] = {"standing": status}
@@ -628,6 +695,7 @@ async def _events(
             elif status is PayerStatus.SLOW:
                 members["left"] = format_time_waited(_waited(transaction, now), texts)
 
+            # Nothing is sent while nothing changes; a time that is left changes each minute.
             event = json.dumps(members, ensure_ascii=False)
             if event != last:
                 last = event

@@ -79,6 +79,7 @@ class ShownCallback:
 def wants_page() -> bool:
     """Tell whether the request is a person's, whose browser asks for HTML before all else; programs
     get JSON, and so does whoever adds `as=json`."""
+    # JSON stands first: whoever takes anything, as curl does, is a program.
     kinds = ["application/json", "text/html"]
     best = request.accept_mimetypes.best_match(kinds, default=kinds[0])
     return best == "text/html" and request.args.get("as") != "json"
@@ -132,7 +133,8 @@ async def suspense() -> Response:
 
 async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[ShownCallback]:
     """Return these callbacks with what was sent and what was answered, in their order."""
-    store, key = pages_context().store, await find_shown_key()
+    store = pages_context().store
+    key = await find_shown_key()
     payments = await store.transactions([request.gateway_reference for request in recorded])
     shown = []
     for callback in recorded:
@@ -149,6 +151,7 @@ async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[Shown
         else:
             head = ""
 
+        # The demo brand's key alone is shown: those of other brands are their merchants'.
         transaction = payments[reference]
         shown_key = key if callback.brand == DEMO_BRAND_ID else None
         shown.append(
@@ -199,5 +202,5 @@ def _indented(text: str) -> str:
 
 async def _page(template: str, **variables: object) -> Response:
     answer = Response(await render_template(template, texts=ENGLISH, **variables))
-    answer.headers["Vary"] = "Accept"
+    answer.headers["Vary"] = "Accept"  # The same address answers programs with JSON.
     return answer

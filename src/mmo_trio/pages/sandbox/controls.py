@@ -43,10 +43,12 @@ async def push() -> Response:
     body = await _read_json_body()
     brand, method = await _find_brand_and_method(body)
     reply = await pages_context().submit(_parse_deposit(body, brand, method))
-    known = None
-    if isinstance(reply, Applied | Ignored):
-        known = reply.transaction
-    return json_response({"gatewayReference": known.reference if known else None})
+    # A deposit that fits nothing is in the suspense book, and so has no payment.
+    reference = None
+    if isinstance(reply, Applied | Ignored) and reply.transaction is not None:
+        reference = reply.transaction.reference
+
+    return json_response({"gatewayReference": reference})
 
 
 @pages.post("/pay")
@@ -62,6 +64,7 @@ async def pay() -> Response:
     else:
         reason = "It was refused."
 
+    # Pressed before, or too late: no fault of the request, as of a second press of the button.
     if isinstance(reply, Ignored) and reply.transaction is not None:
         return json_response({"gatewayReference": reply.transaction.reference, "ignored": reason})
 
@@ -102,6 +105,7 @@ def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotif
     if not isinstance(value, JsonNumber):
         raise validation_error("amount.value", "must be a number")
 
+    # As for a merchant's amount: exact digits, no more decimals than the currency has.
     try:
         paid = to_money(check_amount(parse_number(value.text)), currency)
     except AmountError as error:
@@ -118,6 +122,7 @@ def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotif
         method=method.key,
         amount=paid,
         party=Party(
+            # What a payer has typed at the operator; the number where nothing was asked.
             id=_optional_text(party, "id") or msisdn,
             msisdn=msisdn,
             first_name=_optional_text(party, "firstName"),

@@ -51,17 +51,29 @@ pages.before_request(reject_cross_site_post)
 @pages.get("/")
 async def guide(*, fault: str = "", number: str = "") -> Response:
     """Show the front page, with the number that a link of the test numbers has chosen."""
+    # What was typed stands before what a link has chosen, and that before the suggestion.
     chosen = request.args.get("number", "")
-    number = number or (chosen if MSISDN_PATTERN.fullmatch(chosen) else PHONE_NUMBER)
+    if not number and MSISDN_PATTERN.fullmatch(chosen):
+        number = chosen
+
+    # Without a method there is nothing to pay, and the page says so.
     offer = await _find_web_payin_method()
+    offered: dict[str, object] = {"brand": None}
+    if offer is not None:
+        brand, method = offer
+        least = _minimum_amount(method)
+        offered = {
+            "brand": brand.name,
+            "method": method,
+            "least": least,
+            "amount": format_amount(least),
+        }
+
     page = await render_template(
         "guide.html",
+        **offered,
         texts=ENGLISH,
-        brand=offer[0].name if offer else None,
-        method=offer[1] if offer else None,
-        least=_minimum_amount(offer[1]) if offer else None,
-        amount=format_amount(_minimum_amount(offer[1])) if offer else "",
-        number=number,
+        number=number or PHONE_NUMBER,
         sample_number=PHONE_NUMBER,
         fault=fault,
         addresses=sandbox_context().addresses,
@@ -69,7 +81,9 @@ async def guide(*, fault: str = "", number: str = "") -> Response:
         scenarios=SCENARIOS,
         result_url=LISTENER_URL,
     )
-    return Response(page, 422 if fault else 200)
+    if fault:
+        return Response(page, 422)
+    return Response(page)
 
 
 @pages.post("/try")
@@ -78,9 +92,13 @@ async def make_payment() -> AnyResponse | Response:
     form = await request.form
     number = form.get("number", "").replace(" ", "")
     offer = await _find_web_payin_method()
-    if offer is None or not MSISDN_PATTERN.fullmatch(number):
+    if offer is None:
+        return await guide(number=form.get("number", ""))
+
+    if not MSISDN_PATTERN.fullmatch(number):
         fault = "A phone number has 3 to 20 digits, with the country's code in front."
-        return await guide(fault=fault if offer else "", number=form.get("number", ""))
+        return await guide(fault=fault, number=form.get("number", ""))
+
     reply = await pages_context().submit(_create_payment_input(*offer, number))
     assert isinstance(reply, Accepted), reply
     return redirect(f"/try/{reply.order.gateway_reference}", 303)
@@ -94,9 +112,12 @@ async def show_payment(reference: str) -> Response:
     if transaction is None or transaction.order.page is None:
         return Response(await render_template("unknown.html"), 404)
 
-    order, token = transaction.order, transaction.order.page.token
+    order = transaction.order
+    token = transaction.order.page.token
+    # What the shop was told; a payment has one callback at most (K3).
     recorded = await context.store.admin.callbacks(gateway_reference=reference)
     callbacks = await describe_callbacks(recorded)
+    # A brand may be removed while its payments still run.
     record = await context.store.brand_record(order.brand)
     if record is None:
         shop = Shop(order.brand)
@@ -116,6 +137,7 @@ async def show_payment(reference: str) -> Response:
         "try.html",
         **variables
         | {
+            # The shop's colour is that of the payment's card alone: the page around it is ours.
             "colour_url": None,
             "shop_colour_url": shop.colour_url and f"{shop.colour_url}?{PART_PARAMETER}",
         },
@@ -164,7 +186,12 @@ def _minimum_amount(method: Method) -> Money:
 def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePayment:
     """Return the input of a merchant's request. A test number decides by itself what happens; any
     other one prompts the virtual phone."""
-    amount, reference = _minimum_amount(method), sandbox_context().new_reference()
+    amount = _minimum_amount(method)
+    reference = sandbox_context().new_reference()
+    scenario = None
+    if number[-3:] not in SCENARIOS_BY_DIGITS:
+        scenario = "phone"
+
     draft = Draft(
         operation=Operation.WEB_PAYIN,
         method=method.key,
@@ -174,7 +201,7 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
         result_url=LISTENER_URL,
         merchant_reference=f"try-{reference[-8:].lower()}",
         party=Party("somebody", number),
-        scenario=None if number[-3:] in SCENARIOS_BY_DIGITS else "phone",
+        scenario=scenario,
         labels='{"order":"2 tickets, Nairobi to Mombasa"}',
     )
     return CreatePayment(
@@ -198,7 +225,8 @@ async def show_design() -> Response:
 def example_charts() -> tuple[DrawnChart, DrawnChart]:
     """Return a chart of bars and one of lines, with values that show zero, much and unknown."""
     labels = [f"{hour:02}:00" for hour in range(24)]
-    succeeded = [(hour * 37) % 90 + (40 if 8 <= hour <= 20 else 0) for hour in range(24)]
+    # Whole numbers that look like a day's: more by day, and the same in each picture.
+    succeeded = [(hour * 37) % 90 + 40 * (8 <= hour <= 20) for hour in range(24)]
     failed = [(hour * 11) % 14 for hour in range(24)]
     share = [100 * good / (good + bad or 1) for good, bad in zip(succeeded, failed, strict=True)]
     rate = [None if hour in (3, 4) else value for hour, value in enumerate(share)]

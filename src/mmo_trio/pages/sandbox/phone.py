@@ -93,8 +93,13 @@ async def show_phone(number: str) -> Response:
 @pages.post("/<number>/<reference>")
 async def answer_prompt(number: str, reference: str) -> Response:
     """Approve or decline a payment, and show the page again from which that was done."""
-    form, operator = await request.form, sandbox_context().operator
-    action, pin, guide = form.get("action", APPROVE), form.get("pin", ""), form.get("guide", "")
+    form = await request.form
+    operator = sandbox_context().operator
+    action = form.get("action", APPROVE)
+    pin = form.get("pin", "")
+    guide = form.get("guide", "")
+
+    # Back to where the phone was answered, and to no address that somebody else has written.
     if _REFERENCE_PATTERN.fullmatch(guide):
         origin = f"/try/{guide}"
     else:
@@ -103,6 +108,7 @@ async def answer_prompt(number: str, reference: str) -> Response:
     if not MSISDN_PATTERN.fullmatch(number) or action not in (APPROVE, *DECLINE_CODES):
         return Response(await render_template("unknown.html"), 404)
 
+    # A prompt that is over changes nothing: the page shows what has become of it.
     is_waiting = any(prompt.reference == reference for prompt in _prompts(number))
     if operator is None or not is_waiting:
         return Response("", 303, {"Location": origin})
@@ -122,7 +128,10 @@ async def stream_events(number: str) -> Response:
     """Send one event once the phone has other prompts or messages than those `shown`: `prompt`
     while it has any prompt, else `message`. With a `payment`, its callback is something to show,
     too."""
-    context, sandbox, shown = pages_context(), sandbox_context(), request.args.get("shown", "")
+    # Read before the stream begins: it runs without the request.
+    context = pages_context()
+    sandbox = sandbox_context()
+    shown = request.args.get("shown", "")
     payment = request.args.get("payment", "")
 
     async def events() -> AsyncGenerator[bytes, None]:
@@ -140,8 +149,12 @@ async def stream_events(number: str) -> Response:
                 with trio.move_on_after(CHECK_INTERVAL_S):
                     await context.closing.wait()
 
-        if state != shown:
-            yield b"data: prompt\n\n" if prompts else b"data: message\n\n"
+        if state == shown:
+            return
+        if prompts:
+            yield b"data: prompt\n\n"
+        else:
+            yield b"data: message\n\n"
 
     return stream_response(events())
 
@@ -154,10 +167,14 @@ def _find_prompts(
     context: PagesContext, sandbox: SandboxContext, number: str | None
 ) -> list[SandboxSubmission]:
     """Return the prompts that have not expired, of one phone or of all."""
-    now, operator = context.own_time(), sandbox.operator
+    if sandbox.operator is None:
+        return []
+
+    # By the gateway's time: a payment that has expired can't be approved any more.
+    now = context.own_time()
     return [
         prompt
-        for prompt in (() if operator is None else operator.prompts())
+        for prompt in sandbox.operator.prompts()
         if now < prompt.expires_at
         and (number is None or _without_plus(prompt.msisdn) == _without_plus(number))
     ]
@@ -167,6 +184,7 @@ async def _find_payments(context: PagesContext, number: str) -> list[Transaction
     """Return the newest payments of this phone. Raises StoreUnavailable."""
     numbers = (number, f"+{number}")
     found = await context.store.admin.search_payments(number, msisdns=numbers, limit=PAYMENTS_MAX)
+    # The search also finds payments whose reference is this text.
     return [
         transaction
         for transaction in found.transactions
@@ -224,7 +242,11 @@ async def _order_name(prompt: SandboxSubmission) -> str:
     if transaction is None:
         return ""
     record = await store.brand_record(transaction.order.brand)
-    shop = transaction.order.brand if record is None else record.brand.name
+    if record is None:
+        shop = transaction.order.brand
+    else:
+        shop = record.brand.name
+
     return ", ".join(name for name in (shop, transaction.order.merchant_reference) if name)
 
 
@@ -251,14 +273,17 @@ def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
         (one for one in ended if one.status is not Status.PENDING),
         key=lambda each: each.progress.completed_at or 0,
     ):
-        amount, is_payin = (
-            prompt.progress.final or prompt.order.requested,
-            prompt.order.type is Type.PAYIN,
-        )
+        amount = prompt.progress.final or prompt.order.requested
+        is_payin = prompt.order.type is Type.PAYIN
+        # An account for each currency, as one that changes money would need rates.
         opening = OPENING_BALANCE * 10 ** decimals_of(amount.currency)
         balance = balances.setdefault(amount.currency, opening)
         if prompt.status is Status.SUCCESS:
-            balance += -amount.minor if is_payin else amount.minor
+            if is_payin:
+                balance -= amount.minor
+            else:
+                balance += amount.minor
+
             balances[amount.currency] = balance
 
         messages.append(

@@ -33,6 +33,7 @@ NUMBER_FORMATS_BY_LOCALE: Mapping[str, NumberFormat] = MappingProxyType(
 def choose_language(requested: str | None, accepted: Iterable[str]) -> PageTexts:
     """Return the requested language, else the first accepted one that exists, else English."""
     tags = [tag.lower().replace("_", "-") for tag in accepted]
+    # The switch decides the words; how numbers look is still the browser's.
     if requested is not None and requested in LANGUAGES:
         return _localized(LANGUAGES[requested], tags)
     for tag in tags:
