@@ -286,6 +286,24 @@ def suggested_body(form: Answer) -> str:
     return unescape(text)
 
 
+async def test_a_site_that_leads_its_own_name_here_cannot_use_the_key(sandbox: Running) -> None:
+    body = suggested_body((await page(sandbox, "/docs/try/createDirectPayout"))[0])
+    tried = await ask(
+        f"{sandbox.ready.pages}/docs/try/createDirectPayout",
+        method="POST",
+        headers={
+            "Host": "attacker.example",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Sec-Fetch-Site": "same-origin",
+        },
+        body=urlencode({"method": "mpesa_ke", "body": body}).encode(),
+    )
+    assert "<b>Answer 401</b>" in tried.body.decode()
+    assert "Sent without a key, as this page was opened by a name" in tried.body.decode()
+    reference = json.loads(body)["merchantReference"]
+    assert (await sandbox.merchant.get(f"status/mref/{reference}")).status == 404
+
+
 async def test_a_request_is_tried_from_the_page(sandbox: Running) -> None:
     form, _ = await page(sandbox, "/docs/try/createDirectPayin")
     body = suggested_body(form)
