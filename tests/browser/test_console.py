@@ -603,7 +603,7 @@ def fill_sign_in(page: Page, name: str, code: str) -> None:
     """By keyboard, with a second factor."""
     page.get_by_label("Name").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_label("Code of your device").fill(code)
+    page.get_by_label("Code, only with a second factor").fill(code)
     page.keyboard.press("Enter")
 
 

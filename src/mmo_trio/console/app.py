@@ -289,15 +289,23 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
 }
 
 
-async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationEntry, str]]]:
-    """Return the navigation of a user: each page with how much waits on it, such as `3` or `99+`;
-    empty when nothing does, or when the store can't serve."""
+@frozen
+class Navigation:
+    groups: Mapping[str, Sequence[tuple[NavigationEntry, str]]]
+    """By the titles of the groups: each page with how much waits on it, such as `3` or `99+`; empty
+    when nothing does, or when the store can't serve."""
+    here: str
+    """The title of the page that is shown; empty for one that the navigation does not name."""
+
+
+async def load_navigation(user: CurrentUser) -> Navigation:
+    """Return the navigation of a user, who sees no page without a permission for it."""
     try:
         waiting = await _count_waiting()
     except (StoreUnavailable, OutcomeUnknown):
         waiting = {}
 
-    return {
+    groups = {
         group: [
             (entry, format_capped_count(waiting.get(entry.endpoint, 0)))
             for entry in entries
@@ -305,6 +313,9 @@ async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationE
         ]
         for group, entries in NAVIGATION.items()
     }
+    shown = [entry for entries in NAVIGATION.values() for entry in entries]
+    here = [entry.title for entry in shown if entry.endpoint == request.endpoint]
+    return Navigation(groups, "".join(here))
 
 
 async def _count_waiting() -> dict[str, int]:

@@ -21,7 +21,7 @@ WEAK_RATE = 0.8
 ENDED_MIN = 10
 
 # Spans of failures that a row's text tells.
-SPANS_TOLD_MAX = 4
+SPANS_TOLD_MAX = 2
 
 
 @frozen

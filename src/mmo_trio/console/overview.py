@@ -18,7 +18,12 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status
-from mmo_trio.console.attention import AccountConcern, read_account_concerns, read_attention
+from mmo_trio.console.attention import (
+    AccountConcern,
+    Attention,
+    read_account_concerns,
+    read_attention,
+)
 from mmo_trio.console.context import ConsoleContext, console
 from mmo_trio.console.money_figures import (
     CURRENCIES_MAX,
@@ -51,8 +56,15 @@ from mmo_trio.storage.interface.store import StoreUnavailable
 
 logger = structlog.get_logger(__name__)
 
-ROWS_PAGE_SIZE = 15
-HEALTH_ROWS_MAX = 8
+ROWS_PAGE_SIZE = 10
+
+# Rows of the lists of operators and merchants, and of what needs a person: a duty officer has to see
+# on one screen of a phone whether anything is wrong. The rest is one touch away.
+HEALTH_ROWS_MAX = 6
+ATTENTION_SHOWN_MAX = 5
+
+# What the success rate alone says of an operator or merchant.
+MOST_FAIL_TEXT, MANY_FAIL_TEXT = "most payments fail", "many payments fail"
 
 # Audit events about a provider in which the times are looked for in which it was stopped.
 STOPS_READ_MAX = 20
@@ -139,6 +151,11 @@ async def show() -> str:
         figures.append(await _pending_figure(statistics))
         # A simulated provider has a row of its own.
         providers = await _provider_health(evolve(counted, is_simulated=None), concerns)
+        attention = [
+            *(need for need in attention if need.is_bad),
+            *weak_operators(providers, attention),
+            *(need for need in attention if not need.is_bad),
+        ]
         if CountDimension.BRAND not in by_dimension:
             by_dimension[CountDimension.BRAND] = statistics_by_key(
                 await counted_past.count_payments(counted, by=CountDimension.BRAND)
@@ -154,6 +171,7 @@ async def show() -> str:
     if period.step == HOUR and (only is None or only[0] is CountDimension.PROVIDER):
         days = await _operator_days(evolve(counted, is_simulated=None))
 
+    operators = operator_rows(providers, days or ())
     failures = failure_counts(sums)
     if period.step == HOUR:
         step_name, hour_or_day = "hour", slice(11, 16)
@@ -175,6 +193,9 @@ async def show() -> str:
         failed_by=failures_by_actor(failures),
         failed_count=sum(failures.values()),
         days=days,
+        operators=operators[:HEALTH_ROWS_MAX],
+        operators_left_out=max(0, len(operators) - HEALTH_ROWS_MAX),
+        attention_shown_max=ATTENTION_SHOWN_MAX,
         quarters=(end - begin) // QUARTER_HOUR,
         until=_last_day(begin, end),
         figures=figures,
@@ -573,13 +594,13 @@ def judge_health(
     elif concern is not None and concern.is_bad:
         level, text = HealthLevel.FAILING, concern.text
     elif rate is not None and rate < FAILING_RATE:
-        level, text = HealthLevel.FAILING, "most payments fail"
+        level, text = HealthLevel.FAILING, MOST_FAIL_TEXT
     elif concern is not None:
         level, text = HealthLevel.WEAK, concern.text
     elif breaker is BreakerState.HALF_OPEN:
         level, text = HealthLevel.WEAK, "breaker tries again"
     elif rate is not None and rate < WEAK_RATE:
-        level, text = HealthLevel.WEAK, "many payments fail"
+        level, text = HealthLevel.WEAK, MANY_FAIL_TEXT
     elif failed_callbacks:
         if failed_callbacks == 1:
             callbacks = "1 callback"
@@ -606,6 +627,70 @@ def worst_first(found: Iterable[Health]) -> list[Health]:
         return -levels.index(each.level), rate, -each.created, each.title
 
     return sorted(found, key=place)
+
+
+def weak_operators(
+    providers: Sequence[Health], attention: Sequence[Attention]
+) -> Sequence[Attention]:
+    """Return the operators whose payments fail over the whole time, of which nothing else that needs
+    a person is told."""
+    told = {need.title.partition(":")[0] for need in attention}
+    return [
+        Attention(
+            False,
+            f"{provider.title}: {provider.text}",
+            f"{provider.rate} of {provider.created:,} succeeded",
+            "providers.list_providers",
+        )
+        for provider in providers
+        if provider.text in (MOST_FAIL_TEXT, MANY_FAIL_TEXT) and provider.title not in told
+    ]
+
+
+@frozen
+class OperatorRow:
+    """Describes how an operator does, and did over the day."""
+
+    key: str
+    title: str
+    rate: str
+    """Its success rate and of how many payments, `66.7 % of 66`; empty without any."""
+    health: Health | None
+    """None for a time that is over, of which only the payments are known."""
+    day: OperatorDay | None
+    """None where the time is longer than a day, or no payment ended in it."""
+
+
+def operator_rows(
+    providers: Sequence[Health] | None, days: Sequence[OperatorDay]
+) -> Sequence[OperatorRow]:
+    """Return a row of each operator: in the order of their health where that is known, else in that
+    of their days."""
+    if providers is None:
+        return [
+            OperatorRow(day.name, day.title, _rate_of(day.succeeded, day.ended), None, day)
+            for day in days
+        ]
+
+    days_by_name = {day.name: day for day in days}
+    rows = []
+    for provider in providers:
+        day = days_by_name.get(provider.key)
+        rate = ""
+        if day is not None:
+            rate = _rate_of(day.succeeded, day.ended)
+        elif provider.created:
+            rate = f"{provider.rate} of {provider.created:,}"
+        rows.append(OperatorRow(provider.key, provider.title, rate, provider, day))
+
+    # Payments of a provider that is not configured any more have ended all the same.
+    configured = {provider.key for provider in providers}
+    past = [day for day in days if day.name not in configured]
+    return [*rows, *operator_rows(None, past)]
+
+
+def _rate_of(succeeded: int, ended: int) -> str:
+    return f"{format_rate(succeeded / ended)} of {ended:,}"
 
 
 def build_charts(

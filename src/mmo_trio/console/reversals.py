@@ -14,7 +14,9 @@ from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.money import AmountError, Money, written_money
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 from mmo_trio.admin.reversals import Reversals
+from mmo_trio.console.attention import READ_MAX
 from mmo_trio.console.context import console
+from mmo_trio.console.money_figures import format_sums
 from mmo_trio.console.notices import with_notice
 from mmo_trio.console.parameters import (
     ListPage,
@@ -73,9 +75,20 @@ async def list_reversals() -> str:
             {} if before else None,
             None if next_position is None else {"before": format_position(next_position)},
         ),
+        waiting=await _waiting_sums() if selected == "" else "",
         selected=selected,
         selections=[(name, title) for name, (title, _) in SELECTIONS.items()],
     )
+
+
+async def _waiting_sums() -> str:
+    """Return what all waiting reversals would give back, by currency; empty for none."""
+    waiting = await console().store.list_reversals(only_unfinished=True, limit=READ_MAX)
+    sums = format_sums(reversal.amount for reversal in waiting if not reversal.state.has_ended)
+    # Of more than are read the sum is that of these at least.
+    if len(waiting) == READ_MAX:
+        return f"More than {sums}"
+    return sums
 
 
 async def _find_page(

@@ -71,8 +71,6 @@ class Step:
 
     summary: str
     """All values in words: the title of the step, at hover and for screen readers."""
-    x: float
-    width: float
     marks: Sequence[Mark]
 
 
@@ -82,6 +80,17 @@ class Level:
 
     y: float
     text: str
+
+
+@frozen
+class MarkPath:
+    """Holds all marks of one class as one path, which is a quarter of the size of an element for
+    each."""
+
+    css_class: str
+    width: float
+    """Of its strokes: of a bar, or 0 for points, whose size the stylesheet knows."""
+    path: str
 
 
 @frozen
@@ -101,6 +110,23 @@ class DrawnChart:
     steps: Sequence[Step]
     rows: Sequence[tuple[str, Sequence[str]]]
     """The same values as a table."""
+
+    @property
+    def step_width(self) -> float:
+        return (WIDTH - self.left) / max(1, len(self.steps))
+
+    @property
+    def paths(self) -> Sequence[MarkPath]:
+        """Return the marks of all steps, by class."""
+        moves: dict[tuple[str, float], list[str]] = {}
+        for step in self.steps:
+            for mark in step.marks:
+                # A stroke without a length is drawn as a point, as the ends of points are round.
+                x = _round(mark.x + mark.width / 2)
+                moves.setdefault((mark.css_class, mark.width), []).append(
+                    f"M{x:g} {mark.y:g}v{mark.height:g}"
+                )
+        return [MarkPath(*drawn_as, "".join(path)) for drawn_as, path in moves.items()]
 
 
 def draw_bars(
@@ -176,7 +202,7 @@ def _draw(
         else:
             marks = _bars(series, classes, n, left + n * width, width, scale)
 
-        steps.append(Step(", ".join(lines), _round(left + n * width), _round(width), marks))
+        steps.append(Step(", ".join(lines), marks))
 
     every = max(1, -(-len(labels) // X_LABELS_MAX))
     return DrawnChart(

@@ -34,19 +34,22 @@ document.addEventListener("click", async (event) => {
 
 // Charts: one stop of the Tab key each, then the arrow keys; a step in use shows its values, which its title tells without scripts.
 function showCharts(root) {
-  for (const chart of get(".chart svg", root)) get("g[tabindex]", chart).forEach((step, n, all) => {
+  for (const chart of get(".chart svg", root)) get("rect", chart).forEach((step, n, all) => {
     step.tabIndex = n === all.length - 1 ? 0 : -1;
+    step.setAttribute("role", "img");
     const title = get("title", step)[0];
     if (title) { step.setAttribute("aria-label", title.textContent); title.remove(); }
   });
 }
 function showTip(event) {
-  const step = event.target.closest?.(".chart g[tabindex]");
-  if (!step || get(".tip", step).length) return;
-  const hit = get(".hit", step)[0], lines = step.getAttribute("aria-label").split(", ");
-  const x = Math.min(Math.max(hit.x.baseVal.value + hit.width.baseVal.value / 2 - 66, 0), 588);
-  step.insertAdjacentHTML("beforeend", `<g class="tip" transform="translate(${x})"><rect height="${16 * lines.length + 8}"/>${lines.map((_, n) => `<text x="8" y="${16 * n + 16}"></text>`).join("")}</g>`);
-  get(".tip text", step).forEach((text, n) => (text.textContent = lines[n]));
+  const step = [event.target, document.activeElement].map((each) => each.closest?.(".chart rect[tabindex]")).find(Boolean);
+  for (const tip of get(".tip")) tip.remove();
+  if (!step) return;
+  const lines = step.getAttribute("aria-label").split(", ");
+  const [shift, scale] = step.parentNode.transform.baseVal, middle = shift.matrix.e + (step.x.baseVal.value + 0.5) * scale.matrix.a;
+  const x = Math.min(Math.max(middle - 66, 0), 156);
+  step.closest("svg").insertAdjacentHTML("beforeend", `<g class="tip" transform="translate(${x})"><path d="M0 0h132v${16 * lines.length + 8}H0z"/>${lines.map((_, n) => `<text x="8" y="${16 * n + 16}"></text>`).join("")}</g>`);
+  get(".tip text").forEach((text, n) => (text.textContent = lines[n]));
 }
 for (const use of ["focusin", "pointerover"]) document.addEventListener(use, showTip);
 
@@ -54,9 +57,9 @@ for (const use of ["focusin", "pointerover"]) document.addEventListener(use, sho
 const isOff = () => localStorage.getItem("shortcuts") === "off";
 let isGoing = 0;
 document.addEventListener("keydown", (event) => {
-  const step = event.target.closest?.(".chart g[tabindex]");
+  const step = event.target.closest?.(".chart rect[tabindex]");
   if (step && ["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) {
-    const all = get("g[tabindex]", step.closest("svg")), at = all.indexOf(step);
+    const all = [...step.parentNode.children], at = all.indexOf(step);
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: all.length - 1 }[event.key];
     if (all[to]) { step.tabIndex = -1; all[to].tabIndex = 0; all[to].focus(); }
     event.preventDefault();
