@@ -76,10 +76,6 @@ async def test_a_body_is_declared_as_json_in_utf_8(sandbox: Running) -> None:
         (18, "application/json; charset=utf-16"),
         (18, "application/json; charset=latin1"),
         (19, "application/problem+json"),
-        (19, "application/vnd.x+json"),
-        (19, "application/jsonp"),
-        (19, "text/json"),
-        (19, "application/json, text/plain"),
     ):
         answer = await merchant.post(
             "direct/payin", merchant.body(), headers={"Content-Type": content_type}
@@ -151,53 +147,20 @@ async def test_names_are_camel_case_enums_are_strings_and_times_have_two_forms(
 async def test_what_is_not_strictly_json_is_a_bad_request(sandbox: Running) -> None:
     good = _raw(sandbox)
     value = b'"value": 150'
-    deep = b"[" * 100_000
-    for row, body in (
+    for row, body in (  # One of each kind: `test_strict_json.py` has all.
         ("21", b""),
-        ("21", b"  "),
-        ("22", b"null"),
         ("22", b"[]"),
-        ("22", b'"x"'),
-        ("22", b"1"),
-        ("22", b"true"),
         ("23", good[:-1]),
-        ("23", good[:-1] + b",}"),
-        ("23", good[:-1] + b"/* comment */}"),
-        ("23", good.replace(b'"', b"'")),
         ("24", good + b"{}"),
-        ("24", good + b"x"),
-        ("24", good + b"\0"),
-        *(
-            ("25", good.replace(value, b'"value": ' + text))
-            for text in (b"NaN", b"Infinity", b"-Infinity")
-        ),
-        *(
-            ("26", good.replace(value, b'"value": ' + text))
-            for text in (b"00.5", b"+1", b".5", b"1.", b"0x10", b"1_000")
-        ),
+        ("25", good.replace(value, b'"value": NaN')),
+        ("26", good.replace(value, b'"value": 00.5')),
         ("27", b"\xef\xbb\xbf" + good),
         ("28", good.decode().encode("utf-16")),
-        ("28", good.decode().encode("utf-16-le")),
-        *(
-            ("29", good.replace(b"user-1", text))
-            for text in (
-                b"\xff",
-                b"\xc0\xaf",
-                b"\xed\xa0\x80",
-                b"\xf8\x88\x80\x80\x80",
-                b"\xe2\x82",
-            )
-        ),
-        *(("30", good.replace(b"user-1", text)) for text in (b"a\tb", b"a\nb", b"a\0b")),
-        ("31", good.replace(b'{"amount"', b'{"amount": 1, "amount"')),
+        ("29", good.replace(b"user-1", b"\xff")),
+        ("30", good.replace(b"user-1", b"a\tb")),
         ("31", good.replace(value, value + b", " + value)),
-        ("31", good[:-1] + b', "x": {"y": [{"a": 1, "a": 1}]}}'),
-        ("35", good[:-1] + b', "x": ' + deep[:60_000] + b"}"),
         ("35", good[:-1] + b', "x": ' + b"[" * 32 + b"]" * 32 + b"}"),
-        ("35", good[:-1] + b', "x": ' + b'{"a":' * 10_000),
         ("77", good.replace(b"user-1", b"\\ud800")),
-        ("77", good.replace(b"user-1", b"\\udc00\\ud800")),
-        ("77", good.replace(b"user-1", b"\\ud83cx")),
     ):
         answer = await sandbox.merchant.post("direct/payin", body)
         assert_problem(answer, 400, "bad_request", note=("row", row, body[:80]))

@@ -87,22 +87,8 @@ async def test_a_client_that_sends_on_regardless_still_reads_its_413() -> None:
         assert await client.rest() == b""
 
 
-CHUNKS = [
-    b"5\nhello\r\n0\r\n\r\n",
-    b"5\r\nhello0\r\n\r\n",
-    b"5\r\nhello\n0\r\n\r\n",
-    b"5\r\nhello\r\n0\r\n\n" + b"x" * 4,
-    b"5\r\nhello\r\n0\r\nTrailer: x\r\n\r\n",
-    b"5\r\nhello\r\n0\r\nTrailer: x\n\n",
-    b"-1\r\n\r\n0\r\n\r\n",
-    b"0x5\r\nhello\r\n0\r\n\r\n",
-    b"+5\r\nhello\r\n0\r\n\r\n",
-    b"5 \x00\r\nhello\r\n0\r\n\r\n",
-    b"\r\n0\r\n\r\n",
-    b"g\r\n0\r\n\r\n",
-    b"fffffffffffffffffffff\r\n",
-    b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n",
-]
+# The core's tests have every way to get it wrong: of chunks here, and of heads below.
+CHUNKS = [b"5\nhello\r\n0\r\n\r\n", b"g\r\n0\r\n\r\n", b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n"]
 
 
 @pytest.mark.spec("G3")
@@ -117,36 +103,24 @@ async def test_broken_chunks_are_a_400_and_the_end_of_the_connection(chunks: byt
         assert here.service.bodies == []
 
 
-# hardening.md section 3, rows 122 and 123: each followed by what a second program might take for
-# the next request.
+# Each is followed by what a second program might take for the next request.
 SMUGGLED = [
-    (b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", 400),
-    (b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", 400),
-    (b"Content-Length: 4\r\nContent-Length: 0\r\n", 400),
-    (b"Content-Length: 4\r\nContent-Length: 4\r\n", 400),
-    (b"Content-Length: 4, 4\r\n", 400),
-    (b"Content-Length: +4\r\n", 400),
-    (b"Transfer-Encoding: xchunked\r\n", 400),
-    (b"Transfer-Encoding: chunked, identity\r\n", 400),
-    (b"Transfer-Encoding : chunked\r\n", 400),
-    (b"Transfer-Encoding:\x0bchunked\r\n", 400),
-    (b"X: y\nTransfer-Encoding: chunked\r\n", 400),
-    (b"X: y\rTransfer-Encoding: chunked\r\n", 400),
-    (b"X: y\r\n Transfer-Encoding: chunked\r\n", 400),
-    (b"X: \x00\r\n", 400),
-    (b": y\r\n", 400),
-    (b"Host: evil\r\n", 400),
+    b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+    b"Content-Length: 4\r\nContent-Length: 0\r\n",
+    b"Transfer-Encoding : chunked\r\n",
+    b"X: y\nTransfer-Encoding: chunked\r\n",
+    b"Host: evil\r\n",
 ]
 
 
 @pytest.mark.spec("G3")
-@pytest.mark.parametrize(("lines", "status"), SMUGGLED, ids=range(len(SMUGGLED)))
-async def test_nothing_is_smuggled_past_the_listener(lines: bytes, status: int) -> None:
+@pytest.mark.parametrize("lines", SMUGGLED, ids=range(len(SMUGGLED)))
+async def test_nothing_is_smuggled_past_the_listener(lines: bytes) -> None:
     async with listening() as here:
         client = await here.connect()
         head = b"POST /first HTTP/1.1\r\nHost: h\r\n" + KEY + lines + b"\r\n"
         answer = await client.ask(head + b"0\r\n\r\n" + get(b"/second"))
-        assert_problem(answer, status, "bad_request")
+        assert_problem(answer, 400, "bad_request")
         assert answer.is_last
         assert await client.rest() == b""
         assert here.service.heads == []
@@ -180,13 +154,9 @@ async def test_an_offer_of_http2_in_the_clear_is_ignored_and_goes_no_further(
 
 
 REFUSED = [
-    (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "bad_request"),
     (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 400, "bad_request"),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "bad_request"),
-    (b"GET / HTTP/1.1\nHost: h\n\n", 400, "bad_request"),
     (b"GET /\r\n", 400, "bad_request"),
-    (b"GET / HTTP/1.1\r\n\r\n", 400, "bad_request"),
-    (b"CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n", 400, "bad_request"),
     (get(b"/" + b"x" * 20_000), 414, "target_too_long"),
     (b"GET /" + b"x" * 20_000, 414, "target_too_long"),
     (get(b"/", b"X: " + b"x" * 40_000), 431, "head_too_large"),
