@@ -38,7 +38,6 @@ from tests.support.qr_reader import read_qr_code
 from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.simulated_accounts import mpesa_options
-from tests.support.storages import storages
 
 PAYER = "254708374149"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -246,21 +245,6 @@ async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterat
             yield kenya
 
 
-@pytest.mark.spec("S6")
-async def test_a_token_that_ended_early_costs_nothing_but_another(
-    serve: Serve, tmp_path: Path
-) -> None:
-    async with in_kenya(serve, tmp_path) as kenya:
-        body = {"requestId": "1", "errorCode": "404.001.03", "errorMessage": "Invalid Access Token"}
-        await kenya.plan({"at": "b2c", "do": "answer_instead", "status": 404, "body": body})
-        assert (await kenya.ended(await kenya.began("direct/payout")))["status"] == "success"
-        async with open_store_of(kenya.running.directory) as store:
-            kept = await store.admin.provider_notes(NoteTopic.SIGN_IN)
-            assert len(kept) == (storages.postgres is not None), (
-                "other processes of the store use it, too"
-            )
-
-
 @pytest.mark.spec("C3", "S2", "S5", "Q1")
 async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Path) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
@@ -404,63 +388,8 @@ async def registered(kenya: Kenya) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.spec("S2", "S5")
-async def test_money_out_whose_question_is_refused_ends_by_its_result(
-    serve: Serve, tmp_path: Path
-) -> None:
-    async with in_kenya(serve, tmp_path) as kenya:
-        await kenya.account("600997", roles=["b2c", "tax"])
-        reference = await kenya.began("direct/payout")
-        await until(
-            lambda: len(kenya.answered) > 1
-        )  # The result, and the answer to a question about it.
-        assert (await kenya.merchant.status(reference))["status"] == "pending"
-        await kenya.running.advance("11m")
-        found = await kenya.ended(reference)
-        (paid,) = await kenya.payments()
-        assert (found["status"], found["completionSource"]) == ("success", "webhook")
-        assert found["providerReference"] == paid["receipt"]
-
-
-@pytest.mark.spec("E1")
-async def test_money_out_of_an_operator_that_is_refused_fails_within_minutes(
-    serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    async with in_kenya(serve, tmp_path) as kenya:
-        await kenya.account("600997", operator_state="locked")
-        reference = await kenya.began("direct/payout")
-        await until(lambda: len(kenya.answered) > 1)
-        await kenya.running.advance("5m")
-        found = await kenya.ended(reference)
-        assert (found["errorCode"], found["providerData"]["errorCode"]) == (
-            "merchant_misconfigured",
-            "8006",
-        )
-    assert "operator_refuses_account" in "".join(capfd.readouterr())
-
-
 PULLS = {"pull_number": "0722000000"}
-ANSWER_LOST = {"at": "stk_push", "do": "answer_after", "status": 502}
-CALLBACK_LOST = {"at": "stk_push", "do": "call_back", "after_s": []}
 CONFIRMATION_LOST = {"at": "c2b", "do": "call_back", "after_s": []}
-
-
-@pytest.mark.spec("S2", "S5")
-async def test_m_pesa_stk_answer_callback_and_confirmation_lost_the_list_settles_it(
-    serve: Serve, tmp_path: Path
-) -> None:
-    async with in_kenya(serve, tmp_path, **PULLS) as kenya:
-        await registered(kenya)
-        await kenya.plan(ANSWER_LOST, CALLBACK_LOST)
-        reference = await kenya.began("direct/payin")
-        await until(lambda: kenya.simulator.snapshot()["payments"][0]["result"] is not None)
-        await kenya.running.advance("6m")
-        found = await kenya.ended(reference)
-        (paid,) = await kenya.payments()
-        assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
-        await kenya.running.advance("6m")
-        await kenya.told_once(reference)
-        assert await kenya.running.seen("suspense") == []
 
 
 @pytest.mark.spec("S2", "S4", "S5")

@@ -1,5 +1,4 @@
-"""MTN MoMo through every socket there is: each of its reasons reaches the merchant by our name for
-it."""
+"""MTN MoMo through sockets: what comes of callbacks that nobody signed, or that are repeated."""
 
 from __future__ import annotations
 
@@ -10,18 +9,12 @@ from typing import Any
 
 import pytest
 import trio
-from attrs import evolve
 
 from mmo_sansio.providers.mtn_momo.adapter import reference_id
-from mmo_sansio.providers.mtn_momo.codes import ACCOUNT_REFUSALS, INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
 from mmo_simulators.common.faults import CallBack, EndAfter, Fault, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import MtnSimulator
-from mmo_simulators.operators.mtn.sandbox_numbers import (
-    IMMEDIATE_REJECTION_STATUSES,
-    OUTCOMES_BY_NUMBER,
-)
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 from tests.support.simulated_accounts import account_options
@@ -59,24 +52,6 @@ async def began(momo: OperatorGateway, operation: str, faults: Sequence[Fault] =
             if any(each["reference"] == reference for each in simulator.snapshot()["payments"]):
                 return reference
             await trio.sleep(0.02)
-
-
-@pytest.mark.spec("E1", "S2", "S6")
-@BOTH
-async def test_a_number_that_is_refused_at_once_fails_at_once(
-    momo: OperatorGateway, operation: str
-) -> None:
-    assert isinstance(momo.simulator, MtnSimulator)
-    momo.simulator.rejects_immediately = True
-    kind = KINDS[operation]
-    for number, reason in OUTCOMES_BY_NUMBER[kind].items():
-        if reason in IMMEDIATE_REJECTION_STATUSES.keys() - INCONCLUSIVE_REASONS - ACCOUNT_REFUSALS:
-            there = evolve(momo, market=evolve(momo.market, msisdn=number))
-            done = await momo.wait_for_end(await there.pay(operation))
-            meaning = REASONS[reason]
-            code = meaning.payin if operation == "direct/payin" else meaning.payout
-            assert (done["status"], done["errorCode"]) == ("failed", code)
-    assert momo.simulator.snapshot()["payments"] == []
 
 
 @pytest.mark.spec("S5", "S6")

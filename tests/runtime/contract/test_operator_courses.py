@@ -33,8 +33,6 @@ from tests.support.operator_gateway import NEVER, Market, OperatorGateway, run_o
 from tests.support.simulated_accounts import account_options, mpesa_options
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.long
-
 SOON = EndAfter(SECOND)
 PAID: Mapping[str, tuple[Fault, ...]] = {
     "success": (SOON,),

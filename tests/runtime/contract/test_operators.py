@@ -12,16 +12,11 @@ import trio
 from mmo_sansio.values.clock import Instant
 from mmo_simulators.operators.mtn.api import MtnSimulator
 from mmo_trio.storage.interface.admin_types import ClosedProvider
-from tests.support.merchant import TIMEOUT_S, ask
+from tests.support.merchant import TIMEOUT_S
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 from tests.support.simulated_accounts import account_options
 
 MOMO = account_options("mtn")
-BOTH = pytest.mark.parametrize(
-    ("operation", "kind"),
-    [("direct/payin", "requesttopay"), ("direct/payout", "transfer")],
-    ids=["pay-in", "pay-out"],
-)
 
 
 @pytest.fixture
@@ -41,16 +36,6 @@ def paid(operated: OperatorGateway) -> list[tuple[str, str]]:
     return [
         (each["reference"], each["result"]) for each in operated.simulator.snapshot()["payments"]
     ]
-
-
-@pytest.mark.spec("S5", "S6")
-async def test_who_does_not_know_the_token_is_not_heard(momo: OperatorGateway) -> None:
-    for path in ("operator/0123", "nobody/0123", "operator/0123/01K5"):
-        answer = await ask(
-            f"{momo.running.ready.api}/hooks/{path}", method="PUT", headers={}, body=b"{}"
-        )
-        assert answer.status == 404
-    assert await momo.running.seen("suspense") == []
 
 
 @pytest.mark.spec("E1", "S6")
