@@ -7,11 +7,8 @@ import re
 import pytest
 import trio
 
-from mmo_sansio.messages.changes import JournalEntry, SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.replies import Ignored, Reply
-from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.messages.replies import Reply
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.api.forwarded import TrustedProxies
@@ -95,24 +92,6 @@ async def test_a_second_user_approves(sandbox: Running, signed_in: SignedIn) -> 
     ]
 
 
-async def test_of_two_who_approve_at_once_one_does(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await submitted_payment(sandbox)
-    sam, ann, abe = await signed_in("sam"), await signed_in("ann"), await signed_in("abe")
-    await sam.post(f"/payments/{reference}/resolutions", **PROPOSED | {"outcome": "user_timeout"})
-    statuses = []
-
-    async def approve(who: ConsoleBrowser) -> None:
-        statuses.append((await who.post("/resolutions/1/approve")).status)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(approve, ann)
-        nursery.start_soon(approve, abe)
-    assert sorted(statuses) == [303, 409]
-    assert await status_of(sandbox, reference) == "failed"
-    acts = [act for _, act, about in await audit_events(sandbox) if about == f"payment:{reference}"]
-    assert acts.count("payment_resolved") == 1
-
-
 async def test_a_proposal_is_rejected_or_taken_back(sandbox: Running, signed_in: SignedIn) -> None:
     reference = await submitted_payment(sandbox)
     sam, ann = await signed_in("sam"), await signed_in("ann")
@@ -152,33 +131,6 @@ async def test_reason_and_evidence_are_needed(sandbox: Running, signed_in: Signe
     long = PROPOSED | {"evidence": "x" * 2_001}
     assert (await ann.post(f"/payments/{reference}/resolutions", **long)).status == 400
     assert (await ann.post("/resolutions/1/approve")).status == 404
-
-
-async def test_what_evidence_contradicts_is_refused(sandbox: Running, signed_in: SignedIn) -> None:
-    reference = await submitted_payment(sandbox)
-    ann, abe = await signed_in("ann"), await signed_in("abe")
-    async with open_store_of(sandbox.directory) as store:
-        recorded = SuspenseRecorded(
-            Instant(1),
-            SuspenseReason.LATE_RESULT,
-            "sandbox",
-            '{"result": "failed"}',
-            reference,
-            "demo",
-        )
-        await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
-
-        line = JournalEntry(
-            Instant(1), "ProviderFailed", "provider:sandbox", reference, "demo", None, None, "{}"
-        )
-        await store.transact(Reads(), lambda ledger: (Decision(Ignored("late"), (recorded, line)),))
-    assert (await abe.post("/resolutions/1/approve")).status == 303
-    page = (await abe.get(f"/payments/{reference}")).body.decode()
-    assert "The evidence on record is against it" in page
-    assert await status_of(sandbox, reference) == "pending"
-    again = await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)
-    assert again.status == 409
-    assert b"against it" in again.body
 
 
 async def test_an_ended_payment_stays_as_it_ended(sandbox: Running, signed_in: SignedIn) -> None:

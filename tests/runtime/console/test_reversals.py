@@ -9,13 +9,11 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.messages.reversals import (
     DecideReversal,
     ReversalCannotTell,
-    ReversalFailed,
     ReversalWoke,
 )
 from mmo_sansio.providers.common.operations import ReversalOperation
 from mmo_sansio.providers.sandbox import adapter
 from mmo_sansio.values.clock import SECOND, Span
-from mmo_sansio.values.model import Source
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.console import reversals
@@ -278,33 +276,6 @@ async def test_another_user_ends_by_hand_what_nobody_tells(
         "R-7",
     )
     assert ("user:abe", "reversal_resolved", f"payment:{reference}") in await audit_events(sandbox)
-
-
-@pytest.mark.spec("S5")
-async def test_another_user_puts_the_end_of_a_failed_one_right(
-    sandbox: Running, signed_in: SignedIn
-) -> None:
-    reference = await paid_payment(sandbox)
-    ann, abe = await signed_in("ann"), await signed_in("abe")
-    assert (await ann.post(f"/payments/{reference}/reversals", **ASKED)).status == 303
-    id = f"{reference}-1"
-    async with open_store_of(sandbox.directory) as store:
-        decided = DecideReversal(id, "abe", is_approved=True, four_eyes=True)
-        refused = ReversalFailed(id, "sandbox", Source.WEBHOOK, "No.")
-        failed = (decided, ReversalWoke(id, "one"), refused)
-        replies = await submit_batch_once(store, failed, GatewayClock())
-        assert not [reply for reply in replies if isinstance(reply, Ignored)]
-    path = f"/payments/{reference}/reversals/1/resolve"
-    assert path in await text_of(abe, f"/payments/{reference}")
-    assert path not in await text_of(ann, f"/payments/{reference}")
-    proof = {"outcome": "succeeded", "evidence": "statement, line 7"}
-    assert (await ann.post(path, **proof)).status == 409
-    assert (await abe.post(path, **proof)).status == 303
-    [ended] = await reversals_of(sandbox, reference)
-    assert (ended.state, ended.ended_by) == (ReversalState.MOVED_AFTER_ALL, "abe")
-    page = await text_of(ann, f"/payments/{reference}")
-    assert "reversal 1 had failed, and has moved its money after all" in page
-    assert f'/payments/{reference}">' in await text_of(ann, "/reversals?show=moved_after_all")
 
 
 async def test_the_list_shows_states_and_goes_on_with_older_ones(
