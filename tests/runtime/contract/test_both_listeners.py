@@ -209,27 +209,15 @@ async def test_a_creation_is_answered_alike(doors: Doors, operation: str) -> Non
     assert answer.json["status"] == "pending"
 
 
-def party(**changes: Any) -> dict[str, Any]:
-    """A payer with these changes."""
-    return {"id": "user-1", "msisdn": "254712345130"} | changes
-
-
-def amount(value: Any, currency: Any = "KES") -> dict[str, Any]:
-    """An amount."""
-    return {"value": value, "currency": currency}
-
-
+# The whole contract is tested by either version; here stands what a door could change on the way.
 REFUSED_CREATIONS: dict[str, tuple[int, Asked]] = {
-    "no such flow": (404, creation("flow", "direct/loan")),
     "a slash too many": (404, creation("slash", method="mpesa_ke/")),
     "bad escape": (404, creation("escape", method="%zz")),
     "no key": (401, creation("key", fields=(JSON,))),
-    "wrong key": (401, creation("key", fields=((b"x-api-key", b"wrong"), JSON))),
     "two keys": (401, creation("key", fields=(KEY, KEY, JSON))),
     "key beyond ASCII": (401, creation("key", fields=((b"x-api-key", b"\xe9"), JSON))),
     "disabled brand": (400, creation("shut", fields=((b"x-api-key", SHUT_KEY.encode()), JSON))),
     "no content type": (400, creation("type", fields=(KEY,))),
-    "wrong content type": (400, creation("type", fields=(KEY, (b"content-type", b"text/plain")))),
     "encoded content": (
         400,
         creation("coding", fields=(KEY, JSON, (b"content-encoding", b"gzip"))),
@@ -237,40 +225,8 @@ REFUSED_CREATIONS: dict[str, tuple[int, Asked]] = {
     "too large": (413, creation("large", raw=b" " * (256 * 1024 + 1))),
     "much too large": (413, creation("large", raw=b" " * 300_000)),
     "no body": (400, creation("empty", raw=b"")),
-    "no JSON": (400, creation("json", raw=b"{")),
-    "member twice": (400, creation("twice", raw=b'{"country":"KE","country":"KE"}')),
     "every member missing": (400, creation("missing", raw=b"{}")),
-    "long method": (400, creation("long", method="m" * 101)),
-    "no amount": (400, creation("amount", amount=None)),
-    "amount is text": (400, creation("value", amount=amount("150"))),
-    "amount is zero": (400, creation("zero", amount=amount(0))),
-    "currency of two letters": (400, creation("currency", amount=amount(150, "KE"))),
-    "no payer": (400, creation("payer", payer=None)),
-    "payer without id": (400, creation("id", payer=party(id=None))),
-    "bad msisdn": (400, creation("msisdn", payer=party(msisdn="x"))),
-    "long first name": (400, creation("first", payer=party(firstName="x" * 256))),
-    "bad email": (400, creation("email", payer=party(email="nobody"))),
-    "no country": (400, creation("country", country=None)),
-    "no resultUrl": (400, creation("url", resultUrl=None)),
-    "resultUrl in the clear": (400, creation("clear", resultUrl="http://shop.example/")),
-    "no displayQrUrl": (400, creation("qr", "qr/payin", displayQrUrl=None)),
-    "redirect to a script": (
-        400,
-        creation("redirect", "web/payin", successRedirectUrl="javascript:alert(1)"),
-    ),
-    "no merchantReference": (400, creation("none", merchantReference=None)),
-    "a dot for a reference": (400, creation("dot", merchantReference=".")),
-    "tax without its reference": (
-        400,
-        creation("tax", "direct/taxpayout", reconciliationReference=None),
-    ),
-    "eleven labels": (400, creation("labels", labels={f"l{n}": n for n in range(11)})),
-    "unknown method": (400, creation("method", method="mpesa_xx")),
     "unknown country": (400, creation("country", country="UG")),
-    "unknown currency": (400, creation("config", amount=amount(150, "UGX"))),
-    "too many decimals": (400, creation("decimals", amount=amount(150.555))),
-    "below the minimum": (400, creation("minimum", amount=amount(9))),
-    "above the maximum": (400, creation("maximum", amount=amount(150_001))),
     "duplicate": (422, creation("again", merchantReference="a/b %+é~")),
 }
 
@@ -293,28 +249,17 @@ LOOK_UPS: dict[str, tuple[int, str]] = {
     "ended": (200, "status/{ended}"),
     "failed": (200, "status/{failed}"),
     "waiting": (200, "status/{waiting}"),
-    "in small letters": (200, "status/{small}"),
     "by merchantReference": (200, "status/mref/a%2Fb%20%25%2B%C3%A9~"),
     "plus stays plus": (200, "status/mref/a%2fb%20%25+%c3%a9~"),
     "slash not encoded": (404, "status/mref/a/b%20%25%2B%C3%A9~"),
-    "unknown": (404, "status/01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-    "no ULID": (404, "status/x"),
     "a bad escape": (404, "status/mref/%2"),
     "no UTF-8": (404, "status/mref/%ff"),
     "NUL": (404, "status/mref/a%00"),
-    "dots": (404, "status/mref/%2e%2e"),
     "dots as they are": (404, "status/../records"),
     "long": (404, "status/mref/" + "x" * 8_192),
     "records": (200, "records?{window}"),
-    "records, filtered": (200, "records?{window}&status=SUCCESS&type=%20payin"),
-    "records, one by one": (200, "records?{window}&pageSize=1"),
-    "records of an unknown method": (200, "records?{window}&method=none"),
-    "records, a bad filter": (400, "records?{window}&type=loan"),
     "records, twice": (400, "records?{window}&type=payin&type=payin"),
-    "records, nothing asked": (400, "records"),
     "records, an empty query": (400, "records?"),
-    "records, backwards": (400, "records?from=2026-01-02&to=2026-01-01"),
-    "records, not a cursor": (400, "records?page=abc"),
     "records, a plus for a space": (200, "records?from=2020-01-01T00:00:00+00:00&to=2020-01-02"),
     "nothing": (404, "nothing"),
 }
