@@ -7,15 +7,6 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.browser import browser_page, check_axe
 from tests.support.browser_fonts import FAMILIES
-from tests.support.browser_gateway import Sandbox, Shop
-
-
-def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:
-    created = sandbox.create()
-    answer = page.goto(created["pageUrl"])
-    assert answer is not None
-    assert answer.status == 200
-    assert page.locator("h1").count() == 1
 
 
 def test_every_letter_is_of_the_fonts_of_the_tests(page: Page) -> None:
@@ -74,8 +65,3 @@ def test_axe_finds_faults_of_every_weight(page: Page, html: str, rule: str) -> N
     page.set_content(f"<html lang=en><title>t</title>{html}")
     with pytest.raises(AssertionError, match=rule):
         check_axe(page)
-
-
-def test_the_shop_is_reached(page: Page, shop: Shop) -> None:
-    page.goto(f"{shop.url}/back?order=1")
-    assert shop.visited[0] == "/back?order=1"

@@ -60,16 +60,6 @@ class SubmitsAgainAfterRestart(Simulation):
         return super().kept()
 
 
-class SendsWithoutAsking(Simulation):
-    """A worker sends whatever it is handed, on record or not."""
-
-    def submit(self, reference: str) -> None:
-        super().submit(reference)
-        transaction = self.ledger.transactions.get(reference)
-        if transaction is not None and transaction.progress.stage is Stage.AWAITING_RESULT:
-            self.send(transaction)
-
-
 class CommitsHalf(Simulation):
     """A commit that failed has left the reference behind."""
 
@@ -139,7 +129,6 @@ WORLDS: tuple[tuple[type[Simulation], str], ...] = (
         "a callback for a pending payment|after its outcome was recorded|sent again",
     ),
     (SubmitsAgainAfterRestart, "money was asked for twice"),
-    (SendsWithoutAsking, "money was asked for twice"),
     (CommitsHalf, "finds another|a free reference was refused"),
     (LosesWhatWasAccepted, "something accepted is gone"),
     (SkipsARow, "a row was skipped"),

@@ -16,14 +16,11 @@ from mmo_sansio.messages.changes import (
     TransactionAdvanced,
 )
 from mmo_sansio.messages.inputs import (
-    CallbackConcluded,
     CreatePayment,
     Input,
     ProviderAccepted,
-    ProviderCannotTell,
     ProviderFailed,
     ProviderHinted,
-    ProviderNeverReceived,
     ProviderSucceeded,
     ResolveManually,
     TransactionWoke,
@@ -31,12 +28,11 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied, Ignored, Rejected
 from mmo_sansio.payments.decide import decide
-from mmo_sansio.payments.decision import Decision, reject
+from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Progress, Source, Stage, Status, Transaction
-from mmo_sansio.values.problems import DUPLICATE_REFERENCE
 
 Law: TypeAlias = Callable[[Ledger, Input, Instant], Decision]
 
@@ -117,14 +113,6 @@ def expires_an_hour_early(ledger: Ledger, given: Input, now: Instant) -> Decisio
     return decide(ledger, given, now=ahead)
 
 
-def a_failed_callback_is_tried_again(ledger: Ledger, given: Input, now: Instant) -> Decision:
-    """What everybody wants and nobody may have."""
-    decision = decide(ledger, given, now=now)
-    if isinstance(given, CallbackConcluded) and given.attempt.status is None and decision.changes:
-        return evolve(decision, intents=(DeliverCallback(given.gateway_reference),))
-    return decision
-
-
 def a_refusal_consumes_its_reference(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """The reference is put on record before the request is checked."""
     decision = decide(ledger, given, now=now)
@@ -159,16 +147,6 @@ def a_callback_for_pending(ledger: Ledger, given: Input, now: Instant) -> Decisi
     return decision
 
 
-def brands_share_references(ledger: Ledger, given: Input, now: Instant) -> Decision:
-    """The key of a reference lacks its brand."""
-    if isinstance(given, CreatePayment):
-        for (brand, reference), use in ledger.references.items():
-            is_other = brand != given.brand.id and reference == given.draft.merchant_reference
-            if is_other and now - use.at < given.terms.idempotency_window:
-                return reject(DUPLICATE_REFERENCE.problem("It was used before."))
-    return decide(ledger, given, now=now)
-
-
 def a_wake_is_left_behind(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """What has ended is woken for ever."""
     decision = decide(ledger, given, now=now)
@@ -187,14 +165,6 @@ def a_failure_has_a_final_amount(ledger: Ledger, given: Input, now: Instant) -> 
         return decision
     requested = was.order.requested
     return with_progress(decision, lambda progress: evolve(progress, final=requested))
-
-
-def an_old_answer_undoes_a_submission(ledger: Ledger, given: Input, now: Instant) -> Decision:
-    """A "never received" is believed, however old the question is."""
-    if isinstance(given, ProviderNeverReceived) and given.version:
-        was = ledger.transactions[given.gateway_reference]
-        given = evolve(given, version=was.progress.version)
-    return decide(ledger, given, now=now)
 
 
 def nothing_ever_expires(ledger: Ledger, given: Input, now: Instant) -> Decision:
@@ -227,15 +197,6 @@ def a_move_leaves_no_line(ledger: Ledger, given: Input, now: Instant) -> Decisio
     """The journal is written only for what merchants do."""
     decision = decide(ledger, given, now=now)
     return decision if isinstance(given, CreatePayment) else without(decision, JournalEntry)
-
-
-def who_cannot_be_asked_is_sent_it_again(ledger: Ledger, given: Input, now: Instant) -> Decision:
-    """No answer is taken for a "never received"."""
-    was = ledger.transactions.get(getattr(given, "gateway_reference", ""))
-    if isinstance(given, ProviderCannotTell) and was is not None:
-        version = was.progress.version
-        given = ProviderNeverReceived(given.gateway_reference, given.provider, version)
-    return decide(ledger, given, now=now)
 
 
 def a_hint_is_believed(ledger: Ledger, given: Input, now: Instant) -> Decision:
@@ -276,7 +237,6 @@ LAWS: tuple[tuple[Law, str], ...] = (
     (what_is_pending_counts_as_failed, "a pending payment was repeated"),
     (a_result_after_the_end_is_applied, "a terminal transaction moved"),
     (expires_an_hour_early, "early"),
-    (a_failed_callback_is_tried_again, "callbacks and ends don't match"),
     (a_refusal_consumes_its_reference, "a refusal changed something"),
     (another_currency_is_applied, "another currency"),
     (
@@ -284,15 +244,12 @@ LAWS: tuple[tuple[Law, str], ...] = (
         "one deposit became two|isn't known by its id|a gatewayReference came twice",
     ),
     (a_callback_for_pending, "callbacks and ends don't match"),
-    (brands_share_references, "a free reference was refused"),
     (a_wake_is_left_behind, "a wake on what has ended"),
     (a_failure_has_a_final_amount, "finalAmount"),
-    (an_old_answer_undoes_a_submission, "money was asked for twice"),
     (nothing_ever_expires, "does not come to rest"),
     (a_conflict_is_dropped, "was dropped"),
     (a_callback_is_forgotten, "callbacks and ends don't match"),
     (a_move_leaves_no_line, "no line in the journal"),
-    (who_cannot_be_asked_is_sent_it_again, "on a guess"),
     (a_hint_is_believed, "out of nothing|on a guess"),
     (settled_amounts_are_rounded, "another amount"),
 )
