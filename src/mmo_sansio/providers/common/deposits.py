@@ -41,8 +41,7 @@ def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner 
         longest = max(length for length, _ in claims)
         return _single(owner for length, owner in claims if length == longest)
 
-    # 2. Somebody has divided the accounts: what nobody claims is nobody's, and not the next
-    # brand's.
+    # 2. Somebody has divided the accounts: what nobody claims goes to no brand.
     if any(method.push_accounts for _, method in candidates):
         return None
 
