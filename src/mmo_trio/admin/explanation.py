@@ -52,6 +52,13 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
             reference=order.merchant_reference, brand=order.brand, limit=SAME_REFERENCE_READ_MAX
         )
 
+    # The search finds a text in any reference; only the same merchantReference counts here.
+    others = [
+        other
+        for other in same_reference
+        if other.order.merchant_reference == order.merchant_reference
+        and other.reference != reference
+    ]
     return PaymentHistory(
         transaction,
         await store.admin.timeline(reference),
@@ -59,13 +66,7 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         await store.admin.suspense_of_payment(reference),
         await store.brand_record(order.brand),
         await store.open_claims(reference),
-        # The search finds a text in any reference; only the same merchantReference counts here.
-        [
-            other
-            for other in same_reference
-            if other.order.merchant_reference == order.merchant_reference
-            and other.reference != reference
-        ],
+        others,
         await store.reversals(reference),
     )
 
