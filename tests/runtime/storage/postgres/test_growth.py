@@ -3,7 +3,8 @@ added up later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import trio
 
@@ -11,9 +12,10 @@ from mmo_sansio.messages.inputs import BeginSubmission, Input, ProviderAccepted
 from mmo_sansio.messages.queries import LookUp
 from mmo_sansio.values.clock import DAY, HOUR, LAST_INSTANT, Instant, Span, later
 from mmo_sansio.values.model import Source, Status
-from mmo_trio.storage.interface.admin_types import CountQuery, PaymentCount
+from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery, PaymentCount
 from mmo_trio.storage.postgres import PostgresStore, maintenance, open_postgres
 from mmo_trio.storage.postgres.commits import first_commit_id, make_commit_id
+from mmo_trio.storage.sql import monitoring
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import creation, failed, reference, succeeded
 
@@ -98,6 +100,46 @@ async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll
             assert {each.count for each in await counts(DAY) if each.status is Status.PENDING} == {
                 4
             }
+
+
+async def test_a_count_reads_the_hour_that_it_asks_for_and_no_other(database: str) -> None:
+    """A condition that is not passed on to the parts of the view would read all figures that there
+    are, once for each hour of a page."""
+    hour = Instant(NOON // HOUR * HOUR)
+    query = CountQuery(HOUR, hour, later(hour, HOUR))
+    async with open_postgres(database, serving=False):
+        pass
+
+    statements = [
+        next(monitoring.count_payments(query, by=None)),
+        next(monitoring.sum_payments(query, by=CountDimension.PROVIDER)),
+        next(monitoring.payment_cells(query)),
+        next(monitoring.provider_quarters(hour, later(hour, HOUR))),
+    ]
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO figures SELECT span, %s - n * span, 'acme', 'm', 'p', 0, 'success', 1,"
+            " 'payin', 'KES', '', 0, 1, 100 FROM generate_series(0, 9999) AS n,"
+            " unnest(ARRAY[900000000, 3600000000, 86400000000]) AS span",
+            [hour],
+        )
+        connection.execute("VACUUM ANALYZE figures")
+        for statement in statements:
+            explained = "EXPLAIN (ANALYZE, FORMAT JSON) " + statement.text.replace("?", "%s")
+            row = connection.execute(explained.encode(), statement.values).fetchone()
+            assert row is not None
+            (plan,) = row
+            scans = list(scans_of("figures", plan[0]["Plan"]))
+            assert {scan["Node Type"] for scan in scans} <= {"Index Scan", "Bitmap Heap Scan"}
+            assert sum(scan["Actual Rows"] for scan in scans) <= 4
+
+
+def scans_of(table: str, node: Any) -> Iterator[Any]:
+    """Yield the nodes of a plan that read a table."""
+    if node.get("Relation Name") == table:
+        yield node
+    for inner in node.get("Plans", ()):
+        yield from scans_of(table, inner)
 
 
 async def test_the_object_of_a_pending_payment_is_rendered_and_that_of_one_that_has_ended_is_kept(

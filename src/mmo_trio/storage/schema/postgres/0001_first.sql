@@ -295,17 +295,19 @@ CREATE TABLE figure_deltas (
     currency text NOT NULL, error_code text NOT NULL, times integer NOT NULL, minor bigint NOT NULL
 );
 
--- The figures as they are now, for each span.
+-- The figures as they are now, for each span. Each column has one type in all three parts: a condition on one of several
+-- types is not passed on to them, and all figures are read.
 CREATE VIEW counts AS
     SELECT span, began_at, brand, method, provider, is_simulated, status, latency_s, type, currency, error_code,
         times, minor
     FROM figures
     UNION ALL
     SELECT span, began_at - mod(began_at, span), brand, method, provider, is_simulated, status, latency_s, type,
-        currency, error_code, times, minor
+        currency, error_code, times::bigint, minor
     FROM figure_deltas CROSS JOIN (VALUES (3600000000), (86400000000)) AS spans (span)
     UNION ALL
-    SELECT 900000000, began_at, brand, '', provider, is_simulated, status, 0, '', '', '', times, minor
+    SELECT 900000000::bigint, began_at, brand, ''::text, provider, is_simulated, status, 0, ''::text, ''::text, ''::text,
+        times::bigint, minor
     FROM figure_deltas;
 
 -- People who may sign in at the console, and their browsers.
