@@ -216,9 +216,11 @@ class BackTest:
     _accepted_minor: Counter[str] = Factory(Counter)
     _refused: Counter[str] = Factory(Counter)
     _pending: int = 0
+    # The day's amounts that count against a limit, by counter and day.
     _sums: Counter[tuple[str, int]] = Factory(Counter)
     _ends: list[_End] = Factory(list)
     """A heap of what is still to end."""
+    # What each method, operation and country of a request comes to; the same few are asked for.
     _selected: dict[tuple[str, Operation, str], Method | ProblemType] = Factory(dict)
 
     def add(self, requests: Iterable[RecordedRequest]) -> None:
@@ -260,7 +262,6 @@ class BackTest:
             return problems.MERCHANT_DISABLED
 
         selection = (request.method, operation, request.country)
-        # Thousands of requests ask for the same few methods.
         method = self._selected.get(selection)
         if method is None:
             method = self._selected[selection] = _select_method(self.brand, *selection)

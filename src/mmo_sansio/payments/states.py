@@ -38,8 +38,9 @@ address that only the provider was given is evidence: the payment is then neithe
 nor failed by what the provider says next, and the clock ends it as a success where the provider
 answers no question about it.
 
-A stage that names itself as a target stays, with a new `wake_at`. Keep in step: `rules/` holds one
-function for each input, and the diagram in the documentation is drawn from `TRANSITIONS`."""
+A stage that names itself as a target stays, with a new `wake_at`. Keep in step: each
+input has a function in the module that :mod:`mmo_sansio.payments.decide` names, and the diagram in
+the documentation is drawn from `TRANSITIONS`."""
 
 from __future__ import annotations
 

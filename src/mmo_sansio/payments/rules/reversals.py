@@ -568,8 +568,7 @@ def _waiting_state(before: Reversal) -> ReversalState:
 def _accept(
     found: _Found, input_: inputs.ReversalAccepted, answered: Answer, *, now: Moment
 ) -> Decision:
-    """Record that the provider has the reversal, which is never sent again. What answers an earlier
-    request postpones no question about the latest one."""
+    """Record that the provider has the reversal, which is never sent again."""
     before = found.reversal
     at = later(now.time, input_.poll_after or poll_interval(before.polls))
     # What answers an earlier request postpones no question about the latest one.
@@ -630,7 +629,6 @@ def _succeed(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) ->
         amount=moved,
         remark="",
     )
-    # What the provider says it has moved counts; the difference is left to a person.
     if moved == before.amount:
         return ended
 

@@ -222,7 +222,7 @@ def mark_restored(ledger: Ledger, input_: inputs.MarkRestored, *, now: Moment) -
 
 def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> Decision:
     """Record that the provider has the payment: wait for its result, and poll when it does not
-    come. What answers an earlier submission postpones no poll about the latest one."""
+    come."""
     before = _find_pending(ledger, input_)
     if before is None:
         return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
