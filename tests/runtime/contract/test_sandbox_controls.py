@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -60,18 +61,17 @@ async def test_a_clock_that_was_moved_stays_moved_after_a_restart(serve: Serve) 
         assert timedelta(days=2, hours=23) < ahead < timedelta(days=3, hours=1)
 
 
-@pytest.mark.parametrize("span", ["-1s", "0s", "yesterday", "", "3", 3, None])
-async def test_a_clock_moves_by_spans_above_zero_only(sandbox: Running, span: Any) -> None:
-    refused = await sandbox.control("clock", advance=span)
-    assert (refused.status, refused.json["errorCode"]) == (400, "validation_failed")
-    assert refused.json["errors"][0]["field"] == "advance"
+async def test_a_clock_moves_by_spans_above_zero_only(sandbox: Running) -> None:
+    for span in ("-1s", "0s", "yesterday", "", "3", 3, None):
+        refused = await sandbox.control("clock", advance=span)
+        assert (refused.status, refused.json["errorCode"]) == (400, "validation_failed"), span
+        assert refused.json["errors"][0]["field"] == "advance"
 
 
-@pytest.mark.parametrize("name", ["clock", "push", "pay"])
-async def test_a_control_needs_a_json_object(sandbox: Running, name: str) -> None:
-    for body in (b"", b"[]", b"advance=3d"):
+async def test_a_control_needs_a_json_object(sandbox: Running) -> None:
+    for name, body in product(("clock", "push", "pay"), (b"", b"[]", b"advance=3d")):
         refused = await ask(f"{sandbox.ready.pages}/sandbox/{name}", method="POST", body=body)
-        assert (refused.status, refused.json["errorCode"]) == (400, "bad_request")
+        assert (refused.status, refused.json["errorCode"]) == (400, "bad_request"), (name, body)
         assert refused.headers["content-type"] == "application/problem+json"
 
 
@@ -142,17 +142,14 @@ async def test_a_failed_deposit_gives_null(sandbox: Running) -> None:
     assert (answer.status, answer.json) == (200, {"gatewayReference": None})
 
 
-@pytest.mark.parametrize("unknown", [{"brand": "nobody"}, {"method": "no_such"}])
-async def test_a_push_to_an_unknown_brand_or_method_is_404(
-    sandbox: Running, unknown: dict[str, str]
-) -> None:
-    answer = await deposit(sandbox, **unknown)
-    assert (answer.status, answer.json["errorCode"]) == (404, "not_found")
+async def test_a_push_to_an_unknown_brand_or_method_is_404(sandbox: Running) -> None:
+    for unknown in ({"brand": "nobody"}, {"method": "no_such"}):
+        answer = await deposit(sandbox, **unknown)
+        assert (answer.status, answer.json["errorCode"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize(
-    ("fault", "field"),
-    [
+async def test_a_push_that_says_too_little_is_400_and_names_the_field(sandbox: Running) -> None:
+    faults: list[tuple[dict[str, Any], str]] = [
         ({"brand": None}, "brand"),
         ({"method": " "}, "method"),
         ({"providerReference": None}, "providerReference"),
@@ -162,14 +159,11 @@ async def test_a_push_to_an_unknown_brand_or_method_is_404(
         ({"amount": {"value": 1, "currency": "ZZZ"}}, "amount.currency"),
         ({"party": None}, "party"),
         ({"party": {"id": "ACC-7"}}, "msisdn"),
-    ],
-)
-async def test_a_push_that_says_too_little_is_400_and_names_the_field(
-    sandbox: Running, fault: dict[str, Any], field: str
-) -> None:
-    answer = await deposit(sandbox, **fault)
-    assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed")
-    assert answer.json["errors"][0]["field"] == field
+    ]
+    for fault, field in faults:
+        answer = await deposit(sandbox, **fault)
+        assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed"), fault
+        assert answer.json["errors"][0]["field"] == field
 
 
 @pytest.mark.spec("W1")
