@@ -73,7 +73,7 @@ class OwnedChannels:
 class ChannelOwner:
     """Claims channels, and releases them, for one of the processes that share a store.
 
-    Its state, besides `owned`; times are of `owned.clock`:
+    Its state, besides `owned`; times are of `owned.since_boot`:
 
         field              written by              meaning
         _lease_number      _renew_lease,           the number of the lease; None: there is

@@ -81,8 +81,14 @@ def _transaction_error(row: Sequence[Any]) -> str | None:
     """Return what is wrong with a stored transaction, a row of _CHECKED_COLUMNS; None if nothing
     is."""
     try:
+        # 1. The two texts by their checksums; what they say must stand in the columns, too.
         transaction = parse_transaction(row[8], row[9])
-        order, progress = transaction.order, transaction.progress
+        order = transaction.order
+        progress = transaction.progress
+        page_token = None
+        if order.page is not None:
+            page_token = order.page.token
+
         columns = (
             order.gateway_reference,
             order.brand,
@@ -91,19 +97,21 @@ def _transaction_error(row: Sequence[Any]) -> str | None:
             transaction.status,
             order.created_at,
             progress.version,
-            order.page.token if order.page else None,
+            page_token,
         )
 
-        # The object of a pending payment is not stored, as each step would write it again.
-        rendered = not row[10] and not progress.stage.is_terminal
+        # 2. That of a pending payment is not stored, as each step would write it again.
+        is_rendered = not row[10] and not progress.stage.is_terminal
         if tuple(row[:8]) == columns and (
-            rendered or parse_object(row[10]) == transaction_object(transaction)
+            is_rendered or parse_object(row[10]) == transaction_object(transaction)
         ):
             return None
 
         return f"transaction {row[0]}: its columns or its object differ from it"
-    except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
-        return f"transaction {row[0]}: {error.damage if isinstance(error, StoreCorrupt) else error}"
+    except StoreCorrupt as error:
+        return f"transaction {row[0]}: {error.damage}"
+    except (ValueError, TypeError, LookupError) as error:
+        return f"transaction {row[0]}: {error}"
 
 
 def _violations(schema: SqlSchema) -> Mapping[str, str]:
