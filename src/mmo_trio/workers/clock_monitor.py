@@ -102,6 +102,7 @@ class ClockMonitor:
         if not found.is_notable:
             return
 
+        # A difference that is only notable is said, and the process goes on to serve.
         if found.forbids_service:
             self.fault = describe_difference(found)
 

@@ -209,6 +209,7 @@ class DeliveryPool(ABC):
         and for `debug` only those of which a busy gateway has hundreds a second: the usual ones,
         and those behind an open breaker, of which its opening has warned. The URL and the answer's
         body are in the delivery record only: either may be private to the merchant."""
+        # The method is chosen first: a line that is not written costs next to nothing.
         self.outcomes[attempt.outcome] += 1
         log = self._logger.warning
         if attempt.outcome in FREQUENT_OUTCOMES:
@@ -483,9 +484,13 @@ class CallbackWorker(DeliveryPool):
         )
 
     async def _process(self, work: WorkItem) -> None:
-        transaction, fence = work.transaction, fence_of(work)
-        reference, brand = transaction.reference, transaction.order.brand
+        transaction = work.transaction
+        fence = fence_of(work)
+        reference = transaction.reference
+        brand = transaction.order.brand
         mark = simulated_mark(transaction.order)
+
+        # 1. Send it, if its channel is still ours, now and at the moment at which it is sent.
         try:
             if not self._owns_channel(brand, fence):
                 raise SendForbidden
@@ -496,12 +501,14 @@ class CallbackWorker(DeliveryPool):
             logger.warning("callback_released", reference=reference, brand=brand, **mark)
             return
 
+        # 2. Record it. Under a fence the outcome counts only where nobody has recorded one before.
         record = partial(self._record, reference, brand, attempt, fence, breaker)
         reply = await self._record_until_decided(work, record)
         if fence and not isinstance(reply, Applied):
             logger.warning("callback_recorded_before", reference=reference, brand=brand, **mark)
             return
 
+        # 3. Count it.
         if attempt.outcome not in UNSENT_OUTCOMES:
             self._durations.observe(attempt.duration_ms / 1_000)
 
@@ -517,7 +524,8 @@ class CallbackWorker(DeliveryPool):
         assert url is not None
         breaker = self._breakers.get(brand)
         if breaker is None:
-            breaker = self._breakers[brand] = CircuitBreaker(self._breaker_settings)
+            breaker = CircuitBreaker(self._breaker_settings)
+            self._breakers[brand] = breaker
 
         # An open breaker is asked once more, after the payments that are due have gone first (K5).
         permit = breaker.request_permit(self._monotonic())

@@ -244,6 +244,7 @@ class Commit(Generic[T]):
         elif not self.has_begun:
             every = [_BEGIN.bind(), *every]
 
+        # Before COMMIT is sent, as in `end`.
         is_whole = joined is not None and not self.has_begun
         self.results.append(result)
         await self._commit(connection, every, covered, is_whole=is_whole)

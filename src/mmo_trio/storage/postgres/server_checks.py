@@ -175,6 +175,7 @@ async def check_role(connection: PostgresConnection) -> None:
 
 async def find_missing_rights(connection: PostgresConnection) -> Sequence[str]:
     """Return a sentence for each right in our tables that the role lacks."""
+    # 1. The tables that are there: of an older schema some are missing yet.
     existing = await fetch_rows(
         connection,
         "SELECT name, current_user::text FROM unnest(%s::text[]) AS name WHERE to_regclass(name) "
@@ -182,15 +183,13 @@ async def find_missing_rights(connection: PostgresConnection) -> Sequence[str]:
         table_names(),
     )
     tables = [name for name, _ in existing]
-    wanted = [
-        (name, privilege)
-        for name in tables
-        for privilege in (
-            "SELECT",
-            "INSERT",
-            *(() if name in _ONLY_ADDED_TO else ("UPDATE", "DELETE")),
-        )
-    ]
+    wanted: list[tuple[str, str]] = []
+    for name in tables:
+        wanted += [(name, "SELECT"), (name, "INSERT")]
+        if name not in _ONLY_ADDED_TO:
+            wanted += [(name, "UPDATE"), (name, "DELETE")]
+
+    # 2. What the role lacks, all at once, so that it is granted at once.
     rights = await fetch_rows(
         connection,
         _SELECT_MISSING_RIGHTS,
@@ -207,6 +206,7 @@ async def find_missing_rights(connection: PostgresConnection) -> Sequence[str]:
             for right, name in missing
         ]
 
+    # 3. With all rights, rows may still be hidden: a hidden payment would be made once more.
     hidden = await fetch_rows(connection, _SELECT_HIDDEN_ROWS, tables)
     return [
         f"row security may hide rows of {name} from the role: give it BYPASSRLS"

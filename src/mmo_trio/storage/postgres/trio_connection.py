@@ -126,6 +126,7 @@ def find_sqlstate(conninfo: str, error: psycopg.Error) -> str | None:
 def _connect_for_answer(conninfo: str) -> str:
     """Connect and disconnect; return what the server said of it by its SQLSTATE, "" when it
     accepted the connection, or did not answer in time."""
+    # In a thread, without psycopg: only so libpq can be told to answer by the SQLSTATE.
     give_up_at = time.monotonic() + _DIAGNOSIS_TIMEOUT_S
     pgconn = pq.PGconn.connect_start(conninfo.encode())
     try:

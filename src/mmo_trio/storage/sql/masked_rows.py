@@ -412,6 +412,7 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
     changed = 0
     has_skipped = False
     for entry in map(parse_suspense_entry, rows):
+        # An open one still needs its data; it is masked by a later walk.
         if entry.closed_at is None or entry.last_at >= before:
             has_skipped = True
             continue

@@ -105,6 +105,7 @@ def sum_payments(
 ) -> SqlQuery[Sequence[admin_types.PaymentSum]]:
     """Add up the money of payments that have ended, by brand, method or provider, or by where each
     span begins."""
+    # Each payment has been counted twice, when it was created and when it ended.
     key = _counted_by(by)
     where = _counted(query).and_("status <> ?", Status.PENDING.value)
     rows = yield from execute(
@@ -128,6 +129,7 @@ def sum_payments(
 def payment_cells(query: admin_types.CountQuery) -> SqlQuery[Sequence[admin_types.PaymentCell]]:
     """Count and add up payments of all brands together, by everything else that is counted: what
     any selection of a method or of a provider is made of."""
+    # All columns but the brand, of which there are many.
     columns = "began_at, method, provider, is_simulated, status, latency_s, type, currency"
     where = _counted(query)
     rows = yield from execute(

@@ -133,6 +133,8 @@ def _save_state(what: str, position: str) -> SqlQuery[None]:
 
 def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
     """Count what is too old, beginning where the walk goes on."""
+    # As the walks themselves select; what they leave out then, such as what is still to be sent, is
+    # counted here.
     position = yield from _state(duty.value)
     where = Where()
     match duty:

@@ -381,6 +381,7 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             [*map(serialization.journal_columns, effect.journal)],
         )
 
+    # The same content once more is the same entry, with its times.
     if effect.suspense:
         connection.executemany(
             "INSERT INTO suspense"
@@ -400,6 +401,7 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             serialization.closed_rows(effect),
         )
 
+    # Only what has closed by itself: an entry that a person has closed stays so.
     if effect.reopened:
         connection.executemany(
             "UPDATE suspense SET closed_at = NULL, note = NULL, closed_by = NULL"

@@ -69,6 +69,7 @@ class HintFile:
             await self.run_call(read)
             found: list[tuple[int, ProviderHinted]] = []
             for line in lines:
+                # Half a line of a killed process holds up none of the others.
                 try:
                     hint = parse_hint(line)
                 except (ValueError, TypeError, KeyError):
