@@ -236,11 +236,14 @@ async def test_a_failure_that_the_operator_contradicts_is_not_said_to_be_unpaid(
             Instant(1), "ProviderSucceeded", "provider:sandbox", reference, None, None, None, "{}"
         )
         await store.transact(Reads(), lambda _: (Decision(Ignored("late"), (report, line)),))
-    page = _text(await ask(page_url))
-    assert _told(page)[0] == "It is not clear whether you paid"
-    assert "Don't pay again" in page
-    assert "No money was taken" not in page
-    assert reference in page.replace("<wbr>", "")
+
+    # The payer's page, and the tour of the sandbox, which shows it beside the phone.
+    for url in (page_url, f"{sandbox.ready.pages}/try/{reference}"):
+        page = _text(await ask(url))
+        assert "It is not clear whether you paid" in _told(page)
+        assert "Don't pay again" in page
+        assert "No money was taken" not in page
+        assert reference in page.replace("<wbr>", "")
 
 
 @pytest.mark.spec("W1", "S3", "E1")

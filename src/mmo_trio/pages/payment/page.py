@@ -292,22 +292,10 @@ async def _render_payment(
     if back is not None and PRESSED_PARAMETER not in request.args:
         return Response("", 303, {"Location": _encode_location(back)})
 
+    # 2. What the payer is told.
     now = context.own_time()
-    is_elsewhere = transaction.order.provider in context.elsewhere
-    # 2. Only for what failed is more read: "no money was taken" has to be true.
-    is_contradicted = (
-        transaction.status is Status.FAILED
-        and await find_evidence_against(context.store, transaction, succeeded=False) is not None
-    )
-    variables = payment_variables(
-        transaction,
-        shop,
-        texts,
-        sign=context.signs.get(transaction.order.provider, UNKNOWN_SIGN),
-        is_elsewhere=is_elsewhere,
-        is_contradicted=is_contradicted,
-        now=now,
-    )
+    variables = await find_payment_variables(context, transaction, shop, texts, now=now)
+
     # 3. Without scripts the page looks again by itself, at last less often.
     refresh_s = REFRESH_S
     if variables["standing"] in _SELDOM_REFRESHED:
@@ -344,6 +332,28 @@ def _is_over(transaction: Transaction, page: Page, now: Instant) -> bool:
     # A payment may end long after its session, or before it.
     last = max(transaction.order.to_utc(page.closes_at), ended_at)
     return transaction.order.to_utc(now) >= later(last, TOLD_FOR)
+
+
+async def find_payment_variables(
+    context: PagesContext, transaction: Transaction, shop: Shop, texts: PageTexts, *, now: Instant
+) -> dict[str, Any]:
+    """Return what `payment_card.html` shows of a payment that has a page, as `payment_variables`
+    does, by all that the store has about it. Raises StoreUnavailable."""
+    order = transaction.order
+    # Only for what failed is more read: "no money was taken" has to be true.
+    is_contradicted = (
+        transaction.status is Status.FAILED
+        and await find_evidence_against(context.store, transaction, succeeded=False) is not None
+    )
+    return payment_variables(
+        transaction,
+        shop,
+        texts,
+        sign=context.signs.get(order.provider, UNKNOWN_SIGN),
+        is_elsewhere=order.provider in context.elsewhere,
+        is_contradicted=is_contradicted,
+        now=now,
+    )
 
 
 def payment_variables(

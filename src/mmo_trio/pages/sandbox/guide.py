@@ -25,12 +25,11 @@ from mmo_trio.pages.context import (
     sandbox_context,
 )
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.page import PART_PARAMETER, payment_variables
+from mmo_trio.pages.payment.page import PART_PARAMETER, find_payment_variables
 from mmo_trio.pages.payment.shops import Shop, shop_of
 from mmo_trio.pages.sandbox.activity import describe_callbacks
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
-from mmo_trio.settings.operator_signs import UNKNOWN_SIGN
 
 # Pairs of foreground and background with what they are for; tests measure each of them.
 COLOURS = (
@@ -126,12 +125,8 @@ async def show_payment(reference: str) -> Response:
 
     number = order.party.msisdn.removeprefix("+")
     own_url = f"/try/{reference}"
-    variables = payment_variables(
-        transaction,
-        shop,
-        ENGLISH,
-        sign=context.signs.get(order.provider, UNKNOWN_SIGN),
-        now=context.own_time(),
+    variables = await find_payment_variables(
+        context, transaction, shop, ENGLISH, now=context.own_time()
     )
     page = await render_template(
         "try.html",
