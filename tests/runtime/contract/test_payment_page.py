@@ -258,6 +258,10 @@ async def test_a_payment_that_has_expired_is_not_said_to_be_unpaid(sandbox: Runn
     assert _told(page)[:2] == ["It is not clear whether you paid", "No answer came in time."]
     assert "Don't pay again" in page
 
+    # Neither does the virtual phone say so, beside it.
+    tour = await ask(f"{sandbox.ready.pages}/try/{accepted['gatewayReference']}")
+    assert "Nothing was paid" not in _text(tour)
+
 
 @pytest.mark.spec("W2")
 async def test_an_unclear_payment_leads_back_to_the_shop_as_a_failed_one(sandbox: Running) -> None:

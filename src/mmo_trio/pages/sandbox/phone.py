@@ -14,7 +14,7 @@ from attrs import frozen
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
 from mmo_sansio.values.number_format import format_amount
@@ -266,13 +266,18 @@ class PhoneMessage:
 
 def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
     """Return the messages about these payments of one phone, the oldest first, in the order in
-    which they ended."""
+    which they ended. There is none where nobody knows whether money has moved: an operator that
+    says nothing to the gateway says nothing to the payer either."""
     balances: dict[str, int] = {}
     messages = []
     for prompt in sorted(
         (one for one in ended if one.status is not Status.PENDING),
         key=lambda each: each.progress.completed_at or 0,
     ):
+        code = prompt.progress.error_code
+        if code is not None and not EXPLANATIONS[code].proves_nothing_moved:
+            continue
+
         amount = prompt.progress.final or prompt.order.requested
         is_payin = prompt.order.type is Type.PAYIN
         # An account for each currency, as one that changes money would need rates.
