@@ -39,12 +39,8 @@ def format_count(count: int, numbers: NumberFormat = ENGLISH_NUMBERS) -> str:
     return format_digits(f"{count:,}".replace(",", numbers.thousands_separator), numbers)
 
 
-def format_amount(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str:
-    """Format an amount with all decimals of its currency: `KES 1,500.00`, `1 500,00 KES`, `١٬٥٠٠٫٠٠
-    KES`.
-
-    A line may break between currency and number, and nowhere else.
-    """
+def format_number(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str:
+    """Format the number of an amount with all decimals of its currency: `1,500.00`, `١٬٥٠٠٫٠٠`."""
     whole, _, decimals = amount.text.partition(".")
     number = format_count(abs(int(whole)), numbers)
     if decimals:
@@ -52,8 +48,18 @@ def format_amount(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str
 
     # The sign stands before the number, not before the currency.
     if amount.minor < 0:
-        number = f"-{number}"
+        return f"-{number}"
 
+    return number
+
+
+def format_amount(amount: Money, numbers: NumberFormat = ENGLISH_NUMBERS) -> str:
+    """Format an amount with all decimals of its currency: `KES 1,500.00`, `1 500,00 KES`, `١٬٥٠٠٫٠٠
+    KES`.
+
+    A line may break between currency and number, and nowhere else.
+    """
+    number = format_number(amount, numbers)
     if numbers.is_currency_first:
         return f"{amount.currency} {number}"
 

@@ -7,11 +7,13 @@ method. Methods are counted from 0."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from attrs import evolve
 
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation
+from mmo_sansio.values.number_format import format_number
 from mmo_trio.brands.description import method_name
 from mmo_trio.brands.file import (
     BRAND_LIMIT_FIELDS,
@@ -43,6 +45,10 @@ class InvalidEdit(Exception):
         self.field = field
 
 
+# A number with its thousands parted, `1,500,000.00`: one digit too many is seen.
+_PARTED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
+
+
 def brand_form(brand: Brand) -> Mapping[str, str]:
     """Return the form that changes nothing."""
     form = {key: str(getattr(brand.limits, key) or "") for key in BRAND_LIMITS}
@@ -50,7 +56,7 @@ def brand_form(brand: Brand) -> Mapping[str, str]:
         form |= {f"{number}.{flow.value}": "on" for flow in method.operations}
         for currency, limits in method.limits.items():
             form |= {
-                f"{number}.{currency}.{key}": amount.text
+                f"{number}.{currency}.{key}": format_number(amount)
                 for key, amount in limit_amounts(limits).items()
             }
     return form
@@ -133,4 +139,12 @@ def _method_limits(
 def _given(form: Mapping[str, str], prefix: str, keys: tuple[str, ...]) -> Mapping[str, str]:
     """Return the texts under these keys that are not empty."""
     texts = {key: form.get(f"{prefix}{key}", "").strip() for key in keys}
-    return {key: text for key, text in texts.items() if text}
+    return {key: _without_separators(text) for key, text in texts.items() if text}
+
+
+def _without_separators(text: str) -> str:
+    """Return a number without the commas that part its thousands. Any other comma stays, and is
+    refused: in many countries it stands before decimals."""
+    if _PARTED.fullmatch(text):
+        return text.replace(",", "")
+    return text

@@ -95,6 +95,25 @@ def test_a_direct_payin_is_refused_where_payers_confirm_at_a_page_or_with_a_code
     assert read_elsewhere(text.replace("direct/payin", "web/payin"))
 
 
+def test_amounts_of_the_form_have_their_thousands_parted() -> None:
+    (configured,) = read(WHOLE)
+    form = brand_form(configured.brand)
+    assert form["0.KES.max"] == "150,000.00"
+    assert edit_brand(configured.brand, form) == configured.brand
+
+    more = edit_brand(configured.brand, {**form, "0.KES.max": "1,500,000.50"})
+    assert more.methods[0].limits["KES"].maximum == Money(150_000_050, "KES")
+
+
+@pytest.mark.parametrize("text", ["1,5", "15,00", "1,500,00", "1500,000", "1.500,00", ",500"])
+def test_a_comma_that_parts_no_thousands_is_refused(text: str) -> None:
+    (configured,) = read(WHOLE)
+    form = {**brand_form(configured.brand), "0.KES.max": text}
+    with pytest.raises(InvalidEdit) as edited:
+        edit_brand(configured.brand, form)
+    assert edited.value.field == "0.KES.max"
+
+
 @pytest.mark.spec("C11", "S4", "A6", "C12", "C8")
 def test_a_whole_brand_is_read() -> None:
     (configured,) = read(WHOLE)

@@ -203,7 +203,7 @@ async def test_a_wrong_limit_is_explained_beside_its_field(
         assert f'aria-describedby="{invalid}-error" aria-invalid="true"' in page
         assert fault in page[page.index(f'id="{invalid}-error"') :].partition("</span>")[0], changed
         for name, text in changed.items():
-            assert re.search(f'id="{name}"[^>]* value="{text}"', page), "what was typed is kept"
+            assert re.search(f'name="{name}"[^>]* value="{text}"', page), "what was typed is kept"
         assert 'value="fewer large payments"' in page
     stale = lowered(form, before) | {"version": "0"}
     assert (await ann.post(f"/brands/{before.id}/configuration", **stale)).status == 409
@@ -234,7 +234,7 @@ async def test_an_edit_without_a_change_or_a_reason_keeps_what_was_typed(
         "Say why it is to change."
         in page[page.index('id="reason-error"') :].partition("</span>")[0]
     )
-    assert re.search('id="pending_payments"[^>]* value="7"', page)
+    assert re.search('name="pending_payments"[^>]* value="7"', page)
     async with open_store_of(sandbox.directory) as store:
         assert not await store.admin.configuration_changes()
 
