@@ -23,7 +23,7 @@ WIDTHS = (1440, 1280, 1160, 1100, 1024, 820, 720, 390, 320, 240)
 """200 % of 1440 is 720; between 720 and 820, and at 1024 and 1100, columns once lay out of
 sight."""
 SCREENS_MAX = 4
-BYTES_MAX = 60 * 1024
+BYTES_MAX = 60_000
 BRANDS, METHODS, PAYMENTS = 200, 20, 42
 
 PAGES = (

@@ -345,4 +345,11 @@ def test_the_only_request_is_listed(narrow_page: Page, tmp_path: Path) -> None:
         narrow_page.goto(f"{sandbox.pages}/sandbox/requests")
         expect(narrow_page.locator("tbody")).to_have_count(1)
         check_axe(narrow_page)
+        broken = narrow_page.locator("th code").first.evaluate(
+            "(path) => [...path.childNodes].filter((word) => {"
+            " const range = document.createRange(); range.selectNodeContents(word);"
+            " return word.nodeType === Node.TEXT_NODE && range.getClientRects().length > 1;"
+            "}).map((word) => word.data)"
+        )
+        assert broken == [], "a path breaks before a stroke"
         screenshot(narrow_page, "requests-narrow")

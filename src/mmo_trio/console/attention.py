@@ -269,16 +269,13 @@ async def _approvals() -> list[Attention]:
             )
         )
 
-    unfinished = await store.list_reversals(only_unfinished=True, limit=READ_MAX)
-    reversals = [reversal for reversal in unfinished if not reversal.state.has_ended]
-    if reversals:
-        about = await store.transactions([reversal.payment for reversal in reversals])
-        moving = reversal_amounts(reversals, about, moves_no_money=context.moves_no_money)
+    reversals = await read_waiting_reversals()
+    if reversals.count:
         found.append(
             Attention(
                 False,
-                _counted(len(reversals), "reversal waits", "reversals wait", READ_MAX),
-                _at_stake(moving, "to give back"),
+                _counted(reversals.count, "reversal waits", "reversals wait", READ_MAX),
+                _at_stake(reversals.amounts, "to give back"),
                 "reversals.list_reversals",
             )
         )
@@ -297,6 +294,25 @@ async def _approvals() -> list[Attention]:
         )
 
     return found
+
+
+@frozen
+class WaitingReversals:
+    count: int
+    """At most READ_MAX."""
+    amounts: Sequence[Money]
+    """What they give back; simulated money is added to no other."""
+
+
+async def read_waiting_reversals() -> WaitingReversals:
+    """Return how many reversals wait for a person or an operator, and their money."""
+    context = console()
+    unfinished = await context.store.list_reversals(only_unfinished=True, limit=READ_MAX)
+    # A payment is listed with all its reversals, of which some may have ended.
+    reversals = [reversal for reversal in unfinished if not reversal.state.has_ended]
+    payments = await context.store.transactions([reversal.payment for reversal in reversals])
+    moving = reversal_amounts(reversals, payments, moves_no_money=context.moves_no_money)
+    return WaitingReversals(len(reversals), moving)
 
 
 async def _low_floats() -> list[Attention]:

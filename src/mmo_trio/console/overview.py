@@ -58,10 +58,14 @@ logger = structlog.get_logger(__name__)
 
 ROWS_PAGE_SIZE = 10
 
-# Rows of the lists of operators and merchants, and of what needs a person: a duty officer has to see
-# on one screen of a phone whether anything is wrong. The rest is one touch away.
+# Rows of the lists of operators and merchants, and of what needs a person: one screen of a phone
+# has to say whether anything is wrong. The rest is one touch away.
 HEALTH_ROWS_MAX = 6
 ATTENTION_SHOWN_MAX = 5
+
+# Currencies with a chart, those of the most payments: each chart is 2,500 bytes of a page that is
+# read on slow links.
+CHARTS_OF_MONEY_MAX = 2
 
 # What the success rate alone says of an operator or merchant.
 MOST_FAIL_TEXT, MANY_FAIL_TEXT = "most payments fail", "many payments fail"
@@ -181,7 +185,7 @@ async def show() -> str:
     labels = [format_utc_seconds(Instant(int(step.key)))[hour_or_day] for step in steps]
     charts = [
         draw_money(total.currency, sums, [step.key for step in steps], labels, step_name)
-        for total in totals[:CURRENCIES_MAX]
+        for total in totals[:CHARTS_OF_MONEY_MAX]
     ]
     charts += build_charts(steps, labels, with_rate=days is None) if statistics.ended else []
     return await render_template(
@@ -632,8 +636,8 @@ def worst_first(found: Iterable[Health]) -> list[Health]:
 def weak_operators(
     providers: Sequence[Health], attention: Sequence[Attention]
 ) -> Sequence[Attention]:
-    """Return the operators whose payments fail over the whole time, of which nothing else that needs
-    a person is told."""
+    """Return the operators whose payments fail over the whole time, without those of which
+    something worse is told."""
     told = {need.title.partition(":")[0] for need in attention}
     return [
         Attention(

@@ -14,7 +14,7 @@ from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.money import AmountError, Money, written_money
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 from mmo_trio.admin.reversals import Reversals
-from mmo_trio.console.attention import READ_MAX
+from mmo_trio.console.attention import READ_MAX, read_waiting_reversals
 from mmo_trio.console.context import console
 from mmo_trio.console.money_figures import format_sums
 from mmo_trio.console.notices import with_notice
@@ -83,11 +83,11 @@ async def list_reversals() -> str:
 
 async def _waiting_sums() -> str:
     """Return what all waiting reversals would give back, by currency; empty for none."""
-    waiting = await console().store.list_reversals(only_unfinished=True, limit=READ_MAX)
-    sums = format_sums(reversal.amount for reversal in waiting if not reversal.state.has_ended)
+    waiting = await read_waiting_reversals()
+    sums = format_sums(waiting.amounts)
     # Of more than are read the sum is that of these at least.
-    if len(waiting) == READ_MAX:
-        return f"More than {sums}"
+    if sums and waiting.count == READ_MAX:
+        return f"{sums} or more"
     return sums
 
 

@@ -278,6 +278,20 @@ async def test_another_user_ends_by_hand_what_nobody_tells(
     assert ("user:abe", "reversal_resolved", f"payment:{reference}") in await audit_events(sandbox)
 
 
+async def test_the_list_says_how_much_waits_and_asks_for_a_reason_only_to_reject(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    sam, ann = await signed_in("sam"), await signed_in("ann")
+    assert "to give back" not in await text_of(ann, "/reversals")
+    for _ in range(2):
+        reference = await paid_payment(sandbox)
+        assert (await sam.post(f"/payments/{reference}/reversals", **ASKED)).status == 303
+    page = await text_of(ann, "/reversals")
+    assert "<strong>KES 100.00</strong> to give back" in page
+    folded = page.split("<summary>Reject</summary>")[1].partition("</details>")[0]
+    assert "Reason to reject" in folded
+
+
 async def test_the_list_shows_states_and_goes_on_with_older_ones(
     sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
