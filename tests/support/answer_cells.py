@@ -143,9 +143,7 @@ def _reversals() -> Mapping[str, Reversal]:
     }
 
 
-def _reports(
-    made: Callable[[int | None], Sequence[Report]],
-) -> Iterator[tuple[Answer, Report]]:
+def _reports(made: Callable[[int | None], Sequence[Report]]) -> Iterator[tuple[Answer, Report]]:
     """Yield each kind of report as each kind of answer, kind by kind."""
     every = [(answer, report) for answer, version in VERSIONS.items() for report in made(version)]
     for kind in map(type, made(OLD)):

@@ -21,12 +21,7 @@ from mmo_provider_pawapay import PAWAPAY
 from mmo_provider_wave import WAVE
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    Input,
-    ProviderHinted,
-    ProviderReport,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.interface import ExchangeFailed, Provider, drive
 from mmo_sansio.providers.common.operations import with_poll_interval
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind

@@ -16,11 +16,7 @@ from mmo_sansio.providers.common.interface import (
     SignIn,
     SignInFailed,
 )
-from mmo_sansio.providers.common.operations import (
-    DIRECT_PAYOUT,
-    OperationKey,
-    ProviderOperation,
-)
+from mmo_sansio.providers.common.operations import DIRECT_PAYOUT, OperationKey, ProviderOperation
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.values.clock import MINUTE, Moment, Span, later
 from mmo_sansio.values.model import Transaction

@@ -52,15 +52,7 @@ PAID: Final = "acme"
 """The brand that pays salaries."""
 LEDGER: Final = ("--map", "reference=order", "--map", "amount=total", "--currency", "KES")
 REFUSED: Final = "a copy was refused that has everything"
-_SAVED: Final = (
-    "copy",
-    "latest",
-    "backed_up",
-    "clock_ahead",
-    "payments",
-    "salaries",
-    "given_up",
-)
+_SAVED: Final = ("copy", "latest", "backed_up", "clock_ahead", "payments", "salaries", "given_up")
 _BESIDE: Final = ("-wal", "-shm", ".lock")
 _COUNT_WRITTEN: Final = """
     SELECT (SELECT count(*) FROM reference_uses), (SELECT count(*) FROM journal),

@@ -323,10 +323,7 @@ class TestSubmissions:
             finding = an_account().judge_answer(HttpRequest("POST", path), turned_away)
             assert finding is not None
             assert (finding.state, finding.code) == ("refused", f"HTTP {status}")
-            assert (set(finding.held), finding.holds_reversals) == (
-                {Type.PAYIN, Type.PAYOUT},
-                True,
-            )
+            assert (set(finding.held), finding.holds_reversals) == ({Type.PAYIN, Type.PAYOUT}, True)
 
     @pytest.mark.parametrize("body", [ACCEPTED, REJECTED, DUPLICATE_IGNORED])
     def test_what_is_taken_ends_the_refusal(self, body: bytes) -> None:

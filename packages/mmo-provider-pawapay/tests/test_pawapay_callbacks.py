@@ -43,12 +43,7 @@ from pawapay_samples import (
     public_pem,
 )
 
-from mmo_sansio import (
-    MINUTE,
-    SECOND,
-    Instant,
-    later,
-)
+from mmo_sansio import MINUTE, SECOND, Instant, later
 from mmo_sansio.providers import (
     Headers,
     HttpRequest,

@@ -608,10 +608,7 @@ class TestPayouts:
     def test_the_answer_may_be_the_result(self) -> None:
         report = submitted(ok(a_payout("succeeded")), Type.PAYOUT)
         assert isinstance(report, ProviderSucceeded)
-        assert (report.provider_reference, report.final) == (
-            "pt-185b5e4b8100c",
-            Money(1000, "XOF"),
-        )
+        assert (report.provider_reference, report.final) == ("pt-185b5e4b8100c", Money(1000, "XOF"))
 
     @pytest.mark.spec("S6")
     @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])

@@ -99,12 +99,7 @@ LAYOUTS = {
     "mpesa_credit_debit": Layout(
         "github.com/horacenjoroge/AfricGraph, docs/mpesa_csv_guide.md: other names of columns",
         "KES",
-        {
-            "receipt": "Transaction ID",
-            "paid_in": "Credit",
-            "paid_out": "Debit",
-            "status": "Status",
-        },
+        {"receipt": "Transaction ID", "paid_in": "Credit", "paid_out": "Debit", "status": "Status"},
     ),
     "mtn_activity": Layout(
         "described by programs that read MTN's activity report, no address kept",
@@ -149,12 +144,7 @@ LAYOUTS = {
     "orange_senegal": Layout(
         "github.com/fagne2024/RECONCILIATION, FONCTIONNALITE-ORANGE-MONEY-COLONNES.md",
         "XOF",
-        {
-            "receipt": "Référence",
-            "paid_in": "Crédit",
-            "paid_out": "Débit",
-            "status": "Statut",
-        },
+        {"receipt": "Référence", "paid_in": "Crédit", "paid_out": "Débit", "status": "Statut"},
     ),
     "wave_business": Layout(
         "described by the comment of a parser of Wave Business exports, no address kept",

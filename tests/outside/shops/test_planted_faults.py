@@ -108,13 +108,7 @@ FAULTS = (
         FLASK_ANSWER.replace('""', "KEYS[0]"),
         "key-missing",
     ),
-    Fault(
-        "flask",
-        "a redirect",
-        FLASK_ANSWER,
-        FLASK_ANSWER.replace("status", "303"),
-        "key-right",
-    ),
+    Fault("flask", "a redirect", FLASK_ANSWER, FLASK_ANSWER.replace("status", "303"), "key-right"),
     Fault(
         "flask",
         "an order of its own is needed",

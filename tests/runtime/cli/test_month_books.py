@@ -206,9 +206,7 @@ def _history(seed: int) -> Judge:
                 asked=Span(1),
                 has_moved=random.random() < 0.8,
             )
-    judge.inputs += [
-        (a.a_create_payment(a.numbered_reference(9_999)), earlier(borders[0], HOUR)),
-    ]
+    judge.inputs += [(a.a_create_payment(a.numbered_reference(9_999)), earlier(borders[0], HOUR))]
     return judge
 
 

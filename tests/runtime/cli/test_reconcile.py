@@ -206,10 +206,7 @@ def test_a_correction_explains_a_difference_and_leaves_a_trace(data: Path) -> No
     some = mmo(*explained, "--json")
     assert some.exit_code == 1
     found = json.loads(some.stdout)
-    assert [row["correction"] for row in found["rows"]] == [
-        "Rounded by the operator (amina)",
-        None,
-    ]
+    assert [row["correction"] for row in found["rows"]] == ["Rounded by the operator (amina)", None]
     assert (found["corrected"], found["differences"]["amount_differs"]) == (1, 0)
 
     corrections.write_text("\n".join(lines), encoding="utf-8")
@@ -455,10 +452,7 @@ def test_money_that_went_out_has_one_sign_in_its_column(data: Path) -> None:
 
 def test_money_that_went_out_by_a_word_has_one_sign_in_its_column(data: Path) -> None:
     file = data / "statement.csv"
-    maps = (
-        *("--map", "receipt=Id", "--map", "amount=Amount"),
-        *("--map", "direction=Kind"),
-    )
+    maps = (*("--map", "receipt=Id", "--map", "amount=Amount"), *("--map", "direction=Kind"))
     file.write_text("Id,Amount,Kind\nRCPT1,149.00,credit\nA2,-149.00,debit\nA3,5.00,debit\n")
     told = refusal(2, *words(data, file, *maps))
     assert "lines 3, 4, amount (2 times): has both signs in the file where it goes out" in told

@@ -170,11 +170,7 @@ class _Search:
         epochs = sorted({each.epoch for each in marks})
         commands = sorted({each.command_epoch for each in marks})
         relations = tuple(
-            (
-                ids.index(each.store_id),
-                epochs.index(each.epoch),
-                commands.index(each.command_epoch),
-            )
+            (ids.index(each.store_id), epochs.index(each.epoch), commands.index(each.command_epoch))
             for each in marks
         )
         former = tuple(each.state.former_ids.intersection(ids) for each in copies)

@@ -168,9 +168,7 @@ def test_references_of_lost_payments_are_taken_from_a_ledger_and_from_records(da
 
 
 @pytest.mark.spec("S6")
-def test_only_people_know_a_backup_from_an_earlier_restoration_that_has_no_mark(
-    data: Path,
-) -> None:
+def test_only_people_know_a_backup_from_an_earlier_restoration_that_has_no_mark(data: Path) -> None:
     """It went back with the machine, or there is none: the store itself says that it is
     prepared."""
     assert mmo("db", "restored", "--data", data).exit_code == 0

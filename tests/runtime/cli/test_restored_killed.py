@@ -13,13 +13,7 @@ import pytest
 
 from tests.support.effort import by_effort
 from tests.support.mmo_process import environment_without_settings
-from tests.support.restorable_gateway import (
-    ON_HOLD,
-    REFUSED,
-    RestorableGateway,
-    SqliteFile,
-    Step,
-)
+from tests.support.restorable_gateway import ON_HOLD, REFUSED, RestorableGateway, SqliteFile, Step
 
 pytestmark = pytest.mark.long
 

@@ -6,11 +6,7 @@ import pytest
 import trio
 
 from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.messages.reversals import (
-    DecideReversal,
-    ReversalCannotTell,
-    ReversalWoke,
-)
+from mmo_sansio.messages.reversals import DecideReversal, ReversalCannotTell, ReversalWoke
 from mmo_sansio.providers.common.operations import ReversalOperation
 from mmo_sansio.providers.sandbox import adapter
 from mmo_sansio.values.clock import SECOND, Span

@@ -238,9 +238,7 @@ async def test_an_operator_that_needs_it_is_told_of_the_return_once_it_is_on_rec
 
 
 @pytest.mark.spec("W1")
-async def test_the_page_does_not_lead_there_once_the_operators_time_is_over(
-    tmp_path: Path,
-) -> None:
+async def test_the_page_does_not_lead_there_once_the_operators_time_is_over(tmp_path: Path) -> None:
     async with run_elsewhere(tmp_path, ElsewhereOperator(lasts=Span(10 * MINUTE))) as running:
         _, page_url = await begin(running)
         await shown(page_url, f'href="https://{HOST}')

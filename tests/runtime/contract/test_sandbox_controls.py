@@ -565,9 +565,7 @@ async def test_people_get_pages_of_what_has_happened_and_programs_json(sandbox: 
     assert b"&#34;value&#34;: &#34;250&#34;" in requests, "its body"
 
 
-async def test_a_callback_is_shown_with_headers_body_and_the_shops_answer(
-    sandbox: Running,
-) -> None:
+async def test_a_callback_is_shown_with_headers_body_and_the_shops_answer(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin")
     reference = accepted["gatewayReference"]
     tour = f"{sandbox.ready.pages}/try/{reference}"

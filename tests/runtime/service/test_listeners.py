@@ -22,11 +22,7 @@ from mmo_trio.settings import SettingsError
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Client, get
 from tests.support.merchant import ask
-from tests.support.mmo_process import (
-    COMMAND,
-    FREE_PORTS,
-    serving_process,
-)
+from tests.support.mmo_process import COMMAND, FREE_PORTS, serving_process
 from tests.support.sandbox_gateway import Running, serving
 from tests.support.time_limits import HANGS_AFTER_S
 

@@ -13,12 +13,7 @@ from trio.testing import MockClock
 from mmo_sansio.testing import numbered_reference
 from mmo_sansio.values.clock import Span
 from mmo_trio.cli.group import main
-from mmo_trio.service.store_recognition import (
-    LOOK_INTERVAL_S,
-    QUIET_S,
-    MarkKeeper,
-    read_mark,
-)
+from mmo_trio.service.store_recognition import LOOK_INTERVAL_S, QUIET_S, MarkKeeper, read_mark
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance.driver import create_payments

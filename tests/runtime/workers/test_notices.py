@@ -319,9 +319,7 @@ async def test_wall_times_are_compared_with_wall_time(
         assert time[:13] == format_with_microseconds(at)[:13]
 
 
-async def test_an_operator_that_is_tried_again_and_fails_is_told(
-    autojump_clock: MockClock,
-) -> None:
+async def test_an_operator_that_is_tried_again_and_fails_is_told(autojump_clock: MockClock) -> None:
     """A breaker is half-open while a probe waits for an answer that doesn't come."""
     server, staff, began_at = quiet_server(), Staff(), trio.current_time()
 

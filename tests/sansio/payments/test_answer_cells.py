@@ -47,9 +47,7 @@ PAYMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "submitting": "nothing / asked later / asked later / asked later / asked later",
         "awaiting result": "nothing / asked later / asked later / asked later / asked later",
     },
-    "ProviderNeverReceived": {
-        "submitting": "nothing / sent again / sent again / sent again",
-    },
+    "ProviderNeverReceived": {"submitting": "nothing / sent again / sent again / sent again"},
     "ProviderCannotTell": {
         "submitting": "nothing / nothing / nothing / asked no more / nothing",
         "awaiting result": "nothing / nothing / nothing / asked no more / nothing",

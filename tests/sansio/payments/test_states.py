@@ -41,15 +41,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import (
-    Evidence,
-    Flow,
-    Page,
-    ProviderData,
-    Stage,
-    Status,
-    Transaction,
-)
+from mmo_sansio.values.model import Evidence, Flow, Page, ProviderData, Stage, Status, Transaction
 from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
 
 SOON = later(START, SECOND)

@@ -149,10 +149,7 @@ def test_a_module_uses_only_names_that_other_projects_promise(name: str) -> None
         ("def f(stream): return stream._state", "stream._state"),
         ("def f(stream): return getattr(stream, '_state')", "getattr(stream, '_state')"),
         ("import ssl\nvars(ssl)['x']", "vars(ssl)['x']"),
-        (
-            "from trio.abc import Clock\nclass C(Clock):\n  def _a(self): super()._a()",
-            "C._a",
-        ),
+        ("from trio.abc import Clock\nclass C(Clock):\n  def _a(self): super()._a()", "C._a"),
     ],
 )
 def test_a_private_name_is_found(source: str, use: str) -> None:

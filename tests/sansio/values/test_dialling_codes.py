@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.values.dialling_codes import (
-    DIALLING_CODES,
-    is_msisdn_of,
-    possible_msisdns,
-)
+from mmo_sansio.values.dialling_codes import DIALLING_CODES, is_msisdn_of, possible_msisdns
 
 KENYAN = "254700000180"
 

@@ -11,10 +11,7 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.messages.replies import ReversalApplied
-from mmo_sansio.messages.reversals import (
-    ReversalNeverReceived,
-    ReversalReport,
-)
+from mmo_sansio.messages.reversals import ReversalNeverReceived, ReversalReport
 from mmo_sansio.payments.rules import reversals as rules
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.money import Money

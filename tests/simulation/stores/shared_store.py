@@ -17,10 +17,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
-from mmo_trio.storage.interface.admin_types import (
-    BrandRecord,
-    ServingProcess,
-)
+from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
     DecideBatch,

@@ -305,9 +305,7 @@ async def test_a_client_that_only_stops_sending_gets_its_answer() -> None:
 
 
 @pytest.mark.spec("V1")
-async def test_who_does_not_read_one_answer_still_gets_the_others(
-    jumping_clock: MockClock,
-) -> None:
+async def test_who_does_not_read_one_answer_still_gets_the_others(jumping_clock: MockClock) -> None:
     """Behind a proxy the others may be those of other people."""
     limits = ListenerLimits(write_timeout_s=9)
     async with http2_listening(limits) as here, client_of(here) as client:

@@ -395,9 +395,7 @@ async def test_an_answer_that_refuses_the_account_holds_what_would_meet_it_until
 
 
 @pytest.mark.spec("S6")
-async def test_a_refusal_holds_what_it_is_about_and_nothing_else(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_refusal_holds_what_it_is_about_and_nothing_else(autojump_clock: MockClock) -> None:
     line = AggregatorLine(status=200, refuses=True)
     async with StoreFile().open() as store, trio.open_nursery() as nursery:
         checks, other = line.process(store), line.process(store)

@@ -19,13 +19,7 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.shared_tokens import SharedTokens
-from tests.runtime.workers.providers.test_account import (
-    CANARY,
-    PAY,
-    Operator,
-    moment,
-    monotonic,
-)
+from tests.runtime.workers.providers.test_account import CANARY, PAY, Operator, moment, monotonic
 from tests.support.provider_double import TOKEN_LIFE, ScriptedProvider
 from tests.support.sqlite_store import StoreFile
 

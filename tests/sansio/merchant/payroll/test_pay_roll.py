@@ -287,9 +287,4 @@ def test_the_next_try_of_a_reference_knows_the_one_before() -> None:
         earlier_try("a-try2"),
         earlier_try("a"),
         earlier_try("a-try1"),
-    ] == [
-        "a-try2",
-        "a",
-        None,
-        None,
-    ]
+    ] == ["a-try2", "a", None, None]

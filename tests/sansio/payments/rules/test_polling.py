@@ -6,12 +6,7 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded, TransactionAdvanced
-from mmo_sansio.messages.inputs import (
-    EndedPollConcluded,
-    Input,
-    ProviderAccepted,
-    ProviderReport,
-)
+from mmo_sansio.messages.inputs import EndedPollConcluded, Input, ProviderAccepted, ProviderReport
 from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide

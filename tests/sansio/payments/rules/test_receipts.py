@@ -95,10 +95,7 @@ def reasons(gateway: Gateway) -> list[SuspenseReason]:
     return [each.reason for each in gateway.suspense]
 
 
-LATE: Mapping[str, Callable[[], Gateway]] = {
-    "expired": expired,
-    "refused": lambda: after(failed()),
-}
+LATE: Mapping[str, Callable[[], Gateway]] = {"expired": expired, "refused": lambda: after(failed())}
 
 
 @pytest.mark.spec("S4", "S5")

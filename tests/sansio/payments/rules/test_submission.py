@@ -418,10 +418,7 @@ def test_nothing_is_sent_again_that_a_notification_has_named(told: Input, polls:
     hint = decided(before, told).reply
     assert isinstance(hint, Applied)
     version = hint.transaction.progress.version
-    for denied in (
-        never_received(version=version),
-        never_received(version=2),
-    ):
+    for denied in (never_received(version=version), never_received(version=2)):
         decision = decided(hint.transaction, denied)
         assert isinstance(decision.reply, Applied)
         progress = decision.reply.transaction.progress
