@@ -561,7 +561,10 @@ def _reference_in_path(target: bytes) -> str | None:
 def payee_report(provider: str, response: HttpResponse) -> PayeeReport:
     """Return what the answer to a question for basic user information tells. Of all that it has
     only the name is read. A 404 without MTN's own code may come from a proxy."""
-    if response.status == 404 and wire.parse_error_body(response.body).code in codes.UNKNOWN_HOLDER:
+    if (
+        response.status == 404
+        and wire.parse_error_body(response.body).code in codes.UNKNOWN_HOLDER_CODES
+    ):
         return PayeeUnknown(provider)
     if response.status != 200:
         return PayeeUnanswered(provider, f"A question was answered {response.status}.")

@@ -47,8 +47,9 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
         "REJECTED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
         "TRANSACTION_CANCELED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
         "PAYMENT_NOT_APPROVED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
-        # Not approved within five minutes.
+        # Not approved within five minutes. Nobody approves a pay-out, so of one it says nothing.
         "COULD_NOT_PERFORM_TRANSACTION": MtnErrorMapping(ErrorCode.USER_TIMEOUT, _DECLINED),
+        # A pay-out waits for nobody but the operator.
         "EXPIRED": MtnErrorMapping(ErrorCode.USER_TIMEOUT, ErrorCode.PROVIDER_TIMEOUT),
         "PAYER_NOT_FOUND": MtnErrorMapping(
             ErrorCode.USER_NOT_FOUND, ErrorCode.MERCHANT_MISCONFIGURED
@@ -63,6 +64,7 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
         "SENDER_ACCOUNT_NOT_ACTIVE": MtnErrorMapping(
             ErrorCode.USER_ACCOUNT_BLOCKED, ErrorCode.MERCHANT_MISCONFIGURED
         ),
+        # Of a pay-out: the payer is our own account, which may pay no more for now.
         "PAYER_LIMIT_REACHED": MtnErrorMapping(
             ErrorCode.USER_LIMIT_EXCEEDED, ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
         ),
@@ -98,7 +100,7 @@ RESOURCE_NOT_FOUND: Final = "RESOURCE_NOT_FOUND"
 NOT_FOUND_CODES: Final = frozenset({RESOURCE_NOT_FOUND, "TRANSACTION_NOT_FOUND"})
 
 # The codes in a 404 to a question for the name behind a number.
-UNKNOWN_HOLDER: Final = frozenset({RESOURCE_NOT_FOUND, "PAYEE_NOT_FOUND", "PAYER_NOT_FOUND"})
+UNKNOWN_HOLDER_CODES: Final = frozenset({RESOURCE_NOT_FOUND, "PAYEE_NOT_FOUND", "PAYER_NOT_FOUND"})
 
 # Codes in a 5xx to a submission, which may have been accepted.
 INCONCLUSIVE_REASONS: Final = frozenset({"INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"})
