@@ -92,7 +92,7 @@ class ReversedPayment:
     late_amount: Money | None
     """What the operator had moved although the payment has failed; None of others."""
     changed_at: datetime
-    """When a reversal was asked for, or ended, last."""
+    """When one of its reversals was asked for or ended: the last time."""
     reversals: Sequence[ReversalObject]
     """All of them, in the order in which they were asked for."""
 

@@ -69,7 +69,7 @@ class AsyncMerchantClient:
 
         Raises ValueError as :class:`mmo_merchant.MerchantClient` does."""
         self.access = ApiAccess(base_url, api_key, allow_clear)
-        # By http a proxy of the environment would read the key.
+        # Without TLS a proxy of the environment would read the key.
         self._http = http or httpx.AsyncClient(timeout=timeout_s, trust_env=self.access.uses_tls)
         self._owns_http = http is None
         self._timeout_s = timeout_s
@@ -147,8 +147,8 @@ class AsyncMerchantClient:
         return read_payee(await self.send(payee_request(self.access, method, msisdn, name)))
 
     async def reversals_page(self, begin: datetime, end: datetime) -> ReversalsPage:
-        """Return the first page of payments of which a reversal was asked for, or ended, last in
-        this time. Raises as `methods` does."""
+        """Return the first page of the payments with reversals that changed last in this time: one
+        was asked for, or ended. Raises as `methods` does."""
         return read_reversals(await self.send(reversals_request(self.access, begin, end)))
 
     async def reversals(self, begin: datetime, end: datetime) -> AsyncIterator[ReversedPayment]:

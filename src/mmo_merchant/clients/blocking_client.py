@@ -70,11 +70,11 @@ class MerchantClient:
         """Prepare calls to the gateway at this scheme and host. `http` is a client of the caller's
         own, with its proxies, certificates and time limits, which the caller closes.
 
-        Raises ValueError for an address with more than scheme and host, and for `http` to anything
-        but loopback, which would give the key away, unless `allow_clear`. By `http` no proxy of
-        the environment is used."""
+        Raises ValueError for an address with more than scheme and host, and for a clear one
+        (`http://`) of anything but loopback, which would give the key away, unless `allow_clear`.
+        To a clear one no proxy of the environment is used."""
         self.access = ApiAccess(base_url, api_key, allow_clear)
-        # By http a proxy of the environment would read the key.
+        # Without TLS a proxy of the environment would read the key.
         self._http = http or httpx.Client(timeout=TIMEOUT_S, trust_env=self.access.uses_tls)
         # Who brought a client may use it elsewhere: it is not ours to close.
         self._owns_http = http is None
@@ -146,8 +146,8 @@ class MerchantClient:
         return read_payee(self.send(payee_request(self.access, method, msisdn, name)))
 
     def reversals_page(self, begin: datetime, end: datetime) -> ReversalsPage:
-        """Return the first page of payments of which a reversal was asked for, or ended, last in
-        this time. Raises as `methods` does."""
+        """Return the first page of the payments with reversals that changed last in this time: one
+        was asked for, or ended. Raises as `methods` does."""
         return read_reversals(self.send(reversals_request(self.access, begin, end)))
 
     def reversals(self, begin: datetime, end: datetime) -> Iterator[ReversedPayment]:
