@@ -44,22 +44,35 @@ _CONNINFO_DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 10_000,
 }
 
-# A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no
-# lock for long; a warning during COMMIT always arrives; to compile a statement takes longer than to
-# run it; the server ends the sessions of a machine that has vanished, which by its own defaults
-# takes two hours. What a role, a database or an address sets instead changes nothing.
+# What a role, a database or an address sets instead changes nothing.
 _SESSION_SETUP = """
+    -- A commit is on disk, and on a synchronous standby, before its reply.
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') IN ('off', 'local');
+
+    -- What the statements are written for.
     SET default_transaction_isolation = 'read committed';
+    SET standard_conforming_strings = on;
+
+    -- A transaction is ended for its silence alone; the setting exists since PostgreSQL 17.
     SELECT set_config('transaction_timeout', '0', false)
         WHERE current_setting('transaction_timeout', true) IS NOT NULL;
+
+    -- A paused process holds no lock for long.
     SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '5s';
+
+    -- A connection rests in its pool as long as it likes.
     SET idle_session_timeout = 0;
+
+    -- A warning during COMMIT always arrives: it may say that the standby has not confirmed.
     SET client_min_messages = warning;
-    SET standard_conforming_strings = on;
+
+    -- To compile a statement takes longer than to run it.
     SET jit = off;
+
+    -- The server ends the sessions of a machine that has vanished; by its own defaults only after
+    -- two hours.
     SET tcp_keepalives_idle = 5;
     SET tcp_keepalives_interval = 2;
     SET tcp_keepalives_count = 3;
@@ -75,6 +88,7 @@ WRITER_SETUP = f"""
     SET plan_cache_mode = force_generic_plan;
 """
 
+# The server gives a read up just before its caller does (STORE_TIMEOUT_S).
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
 # To build an index of a large table may take hours, and waits for transactions that began before.
@@ -155,9 +169,12 @@ class Backoff:
 async def call_with_retry(
     pool: ConnectionPool, call: PostgresCall[T], deadline: float, *, waits_while_lost: bool = False
 ) -> T:
-    """Call, again and again while the server is unreachable; raises the store's errors. While it is
-    lost, that is at once, unless the caller `waits_while_lost`. A cancellation from outside waits
-    for its end, as it does in each call of the pool."""
+    """Make a call that may be repeated: one that only reads, or that does no harm a second time.
+    It is made again while the server can't be reached, until the deadline.
+
+    Raises the store's errors: at once while the server is known to be lost, unless the caller
+    `waits_while_lost`. A cancellation from outside waits for the end, as it does in each call of
+    the pool."""
     backoff = Backoff(deadline)
     while True:
         try:
@@ -166,7 +183,7 @@ async def call_with_retry(
             if trio.current_time() >= deadline:
                 raise StoreUnavailable("PostgreSQL didn't answer in time") from error
 
-            # A call that only reads, or whose repetition does no harm, is made again.
+            # On another connection it may succeed; any other error would come again.
             if classify_error(error) not in (
                 PostgresErrorKind.DISCONNECTED,
                 PostgresErrorKind.UNCONFIRMED,
