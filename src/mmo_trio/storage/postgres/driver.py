@@ -44,7 +44,8 @@ class WaitingConnection(AsyncConnection[tuple[Any, ...]]):
     """A connection each of whose waits for the server is Trio's, once it is open."""
 
     async def wait(self, gen: PQGen[T], *arguments: Any, **options: Any) -> T:
-        """Run one of psycopg's generators to its end."""
+        """Run one of psycopg's generators to its end. Its `interval` and `timeout` count for
+        nothing here: they are for psycopg's own loop, and for notifications."""
         # As psycopg itself does in asyncio: the generator says what it waits for, and is told what
         # is ready.
         handle = self.pgconn.socket
@@ -72,7 +73,9 @@ async def _wait_for_either(handle: int) -> Ready:
     # 1. The usual case, without two tasks: there is room to write.
     poll = select.poll()
     poll.register(handle, select.POLLIN | select.POLLOUT)
-    for _, events in poll.poll(0):
+    polled = poll.poll(0)
+    if polled:
+        _, events = polled[0]
         at_once = Ready.NONE
         if events & select.POLLOUT:
             at_once = Ready(at_once | Ready.W)
@@ -83,8 +86,7 @@ async def _wait_for_either(handle: int) -> Ready:
 
         return at_once
 
-    # 2. Whichever comes first.
-
+    # 2. Whichever comes first; both may come at once.
     ready = Ready.NONE
 
     async def wait_readable() -> None:
