@@ -56,9 +56,10 @@ def parse_basic_credentials(request: HttpRequest) -> tuple[str, str]:
     scheme, _, encoded = (get_header(request, "Authorization") or "").partition(" ")
     try:
         user, separator, key = base64.b64decode(encoded, validate=True).decode().partition(":")
-    # One refusal for every fault: no form of credentials is told from another.
     except ValueError:
         user, separator, key = "", "", ""
+
+    # One refusal for every fault: no form of credentials is told from another.
     if scheme.lower() != "basic" or not separator:
         raise unauthorized("Authorization must be Basic, with the API user and its key")
     return user, key
@@ -96,6 +97,7 @@ def parse_callback_url(request: HttpRequest, registered: str | None) -> str | No
 
     if not host or parts.scheme not in ("http", "https"):
         raise invalid_request("X-Callback-Url must be left out or absolute")
+    # A 500 for what is a fault of the request, as MTN has it.
     if registered and host != registered_host(registered):
         raise rejection(500, "INVALID_CALLBACK_URL_HOST", "the callback's host is not registered")
 
@@ -121,6 +123,7 @@ def parse_submission(
     except ValueError:
         raise invalid_request("the body must be a JSON object") from None
 
+    # A refund has no party: it names the payment that is given back.
     names = ["amount", "currency", "externalId", "payerMessage", "payeeNote"]
     if not kind.party:
         names.append(kind.target_member)
@@ -135,7 +138,7 @@ def parse_submission(
     if kind.party:
         _check_party(document.get(kind.party), kind.party)
 
-    # A 500 for what is a fault of the request, as MTN has it.
+    # This is a 500 at MTN, too.
     if document["currency"] != currency:
         raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
     # What MTN answers to an exponent is not known; that it is refused is assumed.
