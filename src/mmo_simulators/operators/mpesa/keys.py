@@ -1,7 +1,7 @@
-"""Holds the simulated M-Pesa's key pair, for secrets that only the operator may read.
+"""Opens the simulated M-Pesa with the key pair for secrets that only the operator may read.
 
-It is published here, and always the same, so that a certificate that was fetched once stays right.
-"""
+The key pair is published here, and always the same, so that a certificate that was fetched once
+stays right."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _END: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def open_mpesa() -> MpesaSimulator:
-    """Return an operator. Its certificate has expired, as the real ones have."""
+    """Return a new simulated operator. Its certificate has expired, as the real ones have."""
     key = _load_key()
     # Signed by itself: clients take its key, and check neither issuer nor dates.
     certificate = (
