@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import Input, StopPayment
 from mmo_sansio.messages.replies import Applied, Reply
@@ -60,6 +60,4 @@ async def stop_unsubmitted(
         if page.next_position is None:
             return HoldReport(stopped, going_on)
 
-        selection = PaymentFilter(
-            brand, None, Status.PENDING, page.next_position, STOPPED_AT_ONCE_MAX
-        )
+        selection = evolve(selection, before=page.next_position)
