@@ -92,9 +92,10 @@ def conform(
     situations = _chosen(names)
     if list_only:
         rows = [situation_members(situation) for situation in situations]
-        return print_rows(
+        print_rows(
             {"name": "name", "level": "level", "what happens": "title"}, rows, as_json=as_json
         )
+        return
 
     if url is None or not key:
         raise UsageProblem(
@@ -117,8 +118,6 @@ def conform(
     # After the report, which says why: CI systems read the code alone.
     if any(verdict.kind is VerdictKind.FAILED for verdict in verdicts):
         raise SystemExit(1)
-
-    return None
 
 
 def _check(
@@ -166,34 +165,51 @@ def _parse_target(url: str, *, allow_http: bool) -> UrlTarget:
 
 
 def _print_report(verdicts: Sequence[Verdict]) -> None:
-    out = terminal()
-    # Those that were not played come last, together by their reason.
-    not_played = defaultdict[str, list[str]](list)
+    """Print each situation that was played, those that were not, what the merchant has to ask
+    himself, and the counts."""
+    for verdict in verdicts:
+        if verdict.kind is not VerdictKind.NOT_PLAYED:
+            _print_verdict(verdict)
+
+    _print_not_played(verdicts)
+    _print_questions(verdicts)
+
+    kinds = [verdict.kind for verdict in verdicts]
+    print_line(
+        f"\n{kinds.count(VerdictKind.PASSED)} passed, {kinds.count(VerdictKind.FAILED)} failed,"
+        f" {kinds.count(VerdictKind.ADVICE)} with advice, {kinds.count(VerdictKind.NOT_PLAYED)} "
+        f"not played.",
+        "bold",
+    )
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    situation = verdict.situation
+    word, style = _LABELS[verdict.kind]
+    terminal().print(Text.assemble((word, style), (f"{situation.name}  ", "bold"), situation.title))
+    if verdict.kind in (VerdictKind.FAILED, VerdictKind.ADVICE):
+        for reason in verdict.reasons:
+            print_line(f"          {reason}")
+
+        print_line(f"          {situation.duty} ({', '.join(situation.clauses)})", "dim")
+
+
+def _print_not_played(verdicts: Sequence[Verdict]) -> None:
+    # Together by their reason, which is often one for many.
+    names_by_reason = defaultdict[str, list[str]](list)
     for verdict in verdicts:
         if verdict.kind is VerdictKind.NOT_PLAYED:
-            not_played[" ".join(verdict.reasons)].append(verdict.situation.name)
-            continue
+            names_by_reason[" ".join(verdict.reasons)].append(verdict.situation.name)
 
-        word, style = _LABELS[verdict.kind]
-        out.print(
-            Text.assemble(
-                (word, style), (f"{verdict.situation.name}  ", "bold"), verdict.situation.title
-            )
-        )
-        if verdict.kind in (VerdictKind.FAILED, VerdictKind.ADVICE):
-            for reason in verdict.reasons:
-                print_line(f"          {reason}")
-            print_line(
-                f"          {verdict.situation.duty} ({', '.join(verdict.situation.clauses)})",
-                "dim",
-            )
-
-    for reason, names in not_played.items():
+    for reason, names in names_by_reason.items():
         listed = f"{len(names)} situations"
         if len(names) <= NAMES_LISTED_MAX:
             listed = ", ".join(names)
-        out.print(Text.assemble(_LABELS[VerdictKind.NOT_PLAYED], f"{listed}: {reason}"))
 
+        terminal().print(Text.assemble(_LABELS[VerdictKind.NOT_PLAYED], f"{listed}: {reason}"))
+
+
+def _print_questions(verdicts: Sequence[Verdict]) -> None:
     questions = [
         (verdict.situation.name, verdict.question)
         for verdict in verdicts
@@ -203,11 +219,3 @@ def _print_report(verdicts: Sequence[Verdict]) -> None:
         print_line("\nAsk yourself, as it does not show from outside (or give --probe):", "bold")
         for name, question in questions:
             print_line(f"  {name}: {question}")
-
-    kinds = [verdict.kind for verdict in verdicts]
-    print_line(
-        f"\n{kinds.count(VerdictKind.PASSED)} passed, {kinds.count(VerdictKind.FAILED)} failed,"
-        f" {kinds.count(VerdictKind.ADVICE)} with advice, {kinds.count(VerdictKind.NOT_PLAYED)} "
-        f"not played.",
-        "bold",
-    )
