@@ -80,7 +80,7 @@ def parse_notification(
                 return reversals.read_state(provider, address, results.parse_result(request.body))
             case MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT:
                 # A queue's timeout is no failure: M-Pesa may carry it out after all.
-                return reversals.asks_now(provider, address)
+                return reversals.outcome_unknown(provider, address)
             case MpesaCallbackKind.CHECK_RESULT:
                 return read_finding(provider, account, request) or _unmatched(provider, request)
             case (

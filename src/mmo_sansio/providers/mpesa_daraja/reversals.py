@@ -97,7 +97,8 @@ def submit(
         code = text_member(document, "errorCode")
         message = text_member(document, "errorMessage")
     except ValueError:
-        code = message = ""
+        code = ""
+        message = ""
 
     means = codes.interpret_error(answer.status, code, message)
     if isinstance(means, ErrorCode):
@@ -112,7 +113,7 @@ def submit(
     ):
         return about.never_received()
 
-    # Everything else may have arrived; M-Pesa reverses a receipt once, but its answer was lost.
+    # Anything else may have arrived, and then only its result can tell.
     return about.unreachable(f"Daraja answered {answer.status} {code} to a reversal.")
 
 
@@ -172,10 +173,10 @@ def read_result(
             version=address.answered_version,
         )
 
-    return asks_now(provider, address, result.id or None)
+    return outcome_unknown(provider, address, result.id or None)
 
 
-def asks_now(
+def outcome_unknown(
     provider: str, address: CallbackContext, provider_reference: str | None = None
 ) -> reversals.ReversalReport:
     """Return the report from which a question follows: M-Pesa has the reversal, as only it was
