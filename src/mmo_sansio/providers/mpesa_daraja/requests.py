@@ -26,7 +26,6 @@ TAX_AUTHORITY_SHORTCODE = 572572
 
 # Ids that no transaction has: of the form that M-Pesa's own have, so that no field is refused.
 IMPOSSIBLE_RECEIPT = "AAA0000000"
-
 IMPOSSIBLE_CHECKOUT = "ws_CO_000000000000000000000000000000"
 
 # The length limit of an AccountReference (documented, M-Pesa Express).
@@ -38,9 +37,8 @@ C2B_VERSIONS: Final = (2, 1)
 # The identifier type of a shortcode (documented, Transaction Status).
 _ORGANISATION = "4"
 
+# Path and command of each kind of question.
 _STATUS: Final = ("/mpesa/transactionstatus/v1/query", "TransactionStatusQuery")
-
-# Path and command of a question.
 _BALANCE: Final = ("/mpesa/accountbalance/v1/query", "AccountBalance")
 
 # Letters and digits, as `PRN1234XN` in the sample (Tax Remittance); the length is assumed.
@@ -48,6 +46,7 @@ _PAYMENT_REGISTRATION: Final = re.compile(r"[A-Za-z0-9]{1,20}", re.ASCII)
 
 
 def token(account: MpesaAccount) -> HttpRequest:
+    """Fetch an access token for the app's key and secret."""
     pair = f"{account.consumer_key}:{account.consumer_secret}".encode()
     target = f"{account.base_url}/oauth/v1/generate?grant_type=client_credentials"
     return HttpRequest("GET", target.encode(), ((b"authorization", b"Basic " + b64encode(pair)),))
@@ -114,7 +113,8 @@ def payout(
 def remittance(
     account: MpesaAccount, about: Transaction, *, registration_number: str, shillings: int
 ) -> HttpRequest:
-    # Without an id of ours: what was sent once is never sent again (Tax Remittance).
+    """Pay the tax authority under this payment registration number (Tax Remittance). It takes no id
+    of ours: what was sent once is never sent again."""
     return _post(
         account,
         "/mpesa/b2b/v1/remittax",
@@ -276,7 +276,7 @@ def _order_question(
 def _question(
     account: MpesaAccount,
     operator: ApiOperator,
-    about: Mapping[str, str],
+    ids: Mapping[str, str],
     result_url: str,
     *,
     timeout_url: str,
@@ -292,7 +292,7 @@ def _question(
             "Initiator": operator.name,
             "SecurityCredential": operator.security_credential,
             "CommandID": command,
-            **about,
+            **ids,
             "PartyA": int(operator.shortcode),
             "IdentifierType": _ORGANISATION,
             "ResultURL": result_url,
@@ -303,7 +303,8 @@ def _question(
 
 
 def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpRequest:
-    # Buy goods, or pay a bill (documented, Dynamic QR).
+    """Draw a code by which any M-Pesa app pays this order to the shortcode (Dynamic QR)."""
+    # Buy goods, or pay a bill (documented).
     code = "PB"
     if account.till:
         code = "BG"
@@ -324,6 +325,7 @@ def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpReque
 
 
 def pull_registration(account: MpesaAccount) -> HttpRequest:
+    """Register the shortcode for `pull_query`."""
     url = _callback_url(account, CallbackContext(MpesaCallbackKind.CONFIRMATION))
     names = {"ShortCode": account.shortcode, "NominatedNumber": account.pull_number}
     return _post(
