@@ -23,7 +23,7 @@ from mmo_sansio.providers.common.interface import (
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
-from mmo_sansio.providers.mpesa_daraja.notifications import MpesaHint
+from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint
 from mmo_sansio.testing import START
 from mmo_sansio.values.clock import DAY, HOUR, Moment, Span, from_datetime, later
 from mmo_sansio.values.error_codes import ErrorCode

@@ -64,6 +64,7 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import (
     MpesaCallbackKind,
     party_digest,
 )
+from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, parse_hint
 from mmo_sansio.providers.mpesa_daraja.requests import (
     conversation_id,
     pull_query,
@@ -295,7 +296,7 @@ class DarajaProvider:
         by a callback."""
         now = Moment.at(now)
         key = operation_key(transaction)
-        hint = notifications.parse_hint(transaction.progress.hint)
+        hint = parse_hint(transaction.progress.hint)
         about = PaymentReports(transaction, self.name)
 
         # A push whose answer was lost has no id until a callback has named it.
@@ -504,7 +505,7 @@ class DarajaProvider:
         self,
         about: PaymentReports,
         provider_reference: str,
-        hint: notifications.MpesaHint,
+        hint: MpesaHint,
         *,
         now: Moment,
     ) -> Conversation:
@@ -531,7 +532,7 @@ class DarajaProvider:
         self,
         about: PaymentReports,
         provider_reference: str,
-        hint: notifications.MpesaHint,
+        hint: MpesaHint,
         *,
         now: Moment,
     ) -> Conversation:
@@ -753,7 +754,7 @@ def _read_push(
     status: int,
     document: Mapping[str, Any],
     provider_reference: str,
-    hint: notifications.MpesaHint,
+    hint: MpesaHint,
     *,
     now: Moment,
 ) -> ProviderReport:

@@ -26,6 +26,9 @@ from mmo_sansio.values.money import Money
 # Customer).
 DUMMY_RECEIPT_ENDING: Final = "0000000"
 
+# A shortcode or a telephone number; a masked number, `2547 ***** 126`, has fewer digits.
+_PARTY_NUMBER: Final = re.compile(r"[0-9]{5,12}(?![0-9])", re.ASCII)
+
 # M-Pesa's receipts have ten letters and digits; the identifier in a validation may be another.
 RECEIPT: Final = re.compile(r"[A-Za-z0-9_]{1,30}", re.ASCII)
 
@@ -63,6 +66,20 @@ class MpesaResult:
         except ValueError:
             return None
         return Money(sum(minors), CURRENCY)
+
+
+def names_transaction(receipt: str) -> bool:
+    """Tell whether this is the receipt of a transaction, and not one that stands for none."""
+    return RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(DUMMY_RECEIPT_ENDING)
+
+
+def party_number(result: MpesaResult, name: str) -> str:
+    """Return the number at the beginning of a party's name, `174379 - TEST SHOP`; empty when there
+    is none."""
+    found = _PARTY_NUMBER.match(result.parameters.get(name, ""))
+    if found is None:
+        return ""
+    return found[0]
 
 
 def _charge(text: str) -> Money:
