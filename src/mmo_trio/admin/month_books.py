@@ -34,47 +34,65 @@ async def fill_book(
     note_progress: Callable[[int], None] = lambda count: None,
 ) -> None:
     """Book all that moved money for these brands until the end of the month, from the first payment
-    on: what came before is in the opening sums. Raises what the store
-    raises."""
+    on: what came before is in the opening sums. `note_progress` is told how many payments were read
+    so far. Raises what the store raises."""
     count = 0
+
+    def note_read(payments: int) -> None:
+        nonlocal count
+        count += payments
+        note_progress(count)
 
     # Brand by brand, as a page belongs to one; entries themselves are sorted by the book.
     for brand in brands:
-        # What ended in the month was created, or asked for, before its end.
-        payments: PagedQuery | None = ListRecords(
-            brand, FIRST_INSTANT, book.month.end, page_size=PAGE_SIZE
-        )
-        while payments is not None:
-            async with take_turn():
-                page = await _read_page(store, payments)
-                for text, is_simulated in page.marked_objects:
-                    members = parse_members(text)
-                    for entry in payment_entries(brand, members, is_simulated=is_simulated):
-                        book.add(entry)
+        await _book_payments(book, store, brand, take_turn, note_read)
+        await _book_reversals(book, store, brand, take_turn)
 
-            count += len(page.objects)
-            note_progress(count)
-            payments = _next_page(payments, page)
 
-        # A reversal may be asked for long after its payment: all of them are read.
-        reversals: PagedQuery | None = ListReversals(
-            brand, FIRST_INSTANT, LAST_INSTANT, page_size=PAGE_SIZE
-        )
-        reversed_payments: dict[str, tuple[Members, bool]] = {}
-        while reversals is not None:
-            async with take_turn():
-                page = await _read_page(store, reversals)
-                read_payments = [(parse_members(text), mark) for text, mark in page.marked_objects]
+async def _book_payments(
+    book: MonthBook,
+    store: Store,
+    brand: str,
+    take_turn: TakeTurn,
+    note_read: Callable[[int], None],
+) -> None:
+    # Records are selected by their creation: what ended in the month was created before its end.
+    query: PagedQuery | None = ListRecords(
+        brand, FIRST_INSTANT, book.month.end, page_size=PAGE_SIZE
+    )
+    while query is not None:
+        async with take_turn():
+            page = await _read_page(store, query)
+            for text, is_simulated in page.marked_objects:
+                payment = parse_members(text)
+                for entry in payment_entries(brand, payment, is_simulated=is_simulated):
+                    book.add(entry)
 
-            # One that changes meanwhile comes again, and is booked once, as it was last.
-            reversed_payments |= {
-                payment["gatewayReference"]: (payment, mark) for payment, mark in read_payments
-            }
-            reversals = _next_page(reversals, page)
+        note_read(len(page.objects))
+        query = _next_page(query, page)
 
-        for payment, mark in reversed_payments.values():
-            for entry in reversal_entries(brand, payment, is_simulated=mark):
-                book.add(entry)
+
+async def _book_reversals(book: MonthBook, store: Store, brand: str, take_turn: TakeTurn) -> None:
+    # These are selected by their last change: one that ended in the month may have a later one, so
+    # that all of them are read.
+    query: PagedQuery | None = ListReversals(
+        brand, FIRST_INSTANT, LAST_INSTANT, page_size=PAGE_SIZE
+    )
+    # By gatewayReference: one that changes meanwhile comes again, and is booked once, as it was
+    # last.
+    found: dict[str, tuple[Members, bool]] = {}
+    while query is not None:
+        async with take_turn():
+            page = await _read_page(store, query)
+            for text, is_simulated in page.marked_objects:
+                payment = parse_members(text)
+                found[payment["gatewayReference"]] = (payment, is_simulated)
+
+        query = _next_page(query, page)
+
+    for payment, is_simulated in found.values():
+        for entry in reversal_entries(brand, payment, is_simulated=is_simulated):
+            book.add(entry)
 
 
 async def _read_page(store: Store, query: PagedQuery) -> Records:
