@@ -34,29 +34,36 @@ def payment_entries(
     if payment["completedAt"] is None:
         return
 
-    fee = _optional_money((payment["providerData"] or {}).get("fee"))
-    minors: dict[str, int] = {}
-    # A payment that failed may still have had a fee.
+    # A payment that failed has moved no amount, and may still have had a fee.
+    moved = None
     if payment["status"] == Status.SUCCESS:
         amount = _money(payment["finalAmount"] or payment["requestedAmount"])
-        minors[amount.currency] = _signed(payment, amount)
+        moved = Money(_signed(payment, amount), amount.currency)
 
-    fee_minors: dict[str, int] = {}
-    if fee:
-        fee_minors[fee.currency] = -fee.minor
+    fee = _optional_money((payment["providerData"] or {}).get("fee"))
+    fee_minor = None
+    if fee is not None:
+        fee_minor = -fee.minor
 
-    # The amount's currency first; a fee in the same one is part of its entry.
-    for currency in dict.fromkeys((*minors, *fee_minors)):
-        yield _entry(
-            brand,
-            payment,
-            EntryKind.PAYMENT,
-            at=payment["completedAt"],
-            money=Money(minors.get(currency, 0), currency),
-            fee_minor=fee_minors.get(currency),
-            receipt=payment["providerReference"],
-            is_simulated=is_simulated,
-        )
+    entry = partial(
+        _entry,
+        brand,
+        payment,
+        EntryKind.PAYMENT,
+        at=payment["completedAt"],
+        receipt=payment["providerReference"],
+        is_simulated=is_simulated,
+    )
+
+    # A fee in the amount's currency is part of its entry; any other is an entry of its own.
+    if moved is not None and fee is not None and fee.currency == moved.currency:
+        yield entry(money=moved, fee_minor=fee_minor)
+        return
+
+    if moved is not None:
+        yield entry(money=moved)
+    if fee is not None:
+        yield entry(money=Money(0, fee.currency), fee_minor=fee_minor)
 
 
 def reversal_entries(
