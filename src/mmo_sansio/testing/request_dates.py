@@ -1,5 +1,8 @@
 """Finds the days that a request names, in the forms in which operators want times: calendar dates,
-and seconds, milliseconds or microseconds since 1970, also within Base64."""
+and seconds, milliseconds or microseconds since 1970, also within Base64.
+
+A check of adapters finds by it a request that is dated by the gateway's own time in place of wall
+time: a day that is named without being meant does no harm, and one that is missed hides a fault."""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ from mmo_sansio.values.clock import (
     parse_timestamp,
 )
 
-# With or without separators, the year first or last.
+# With or without separators, the year first or last. A date that begins with its year may go on
+# with a time of day, `20261129224500`.
 _DATE: Final = re.compile(rb"(?<![0-9])(20[0-9]{2})[-/.]?([0-9]{2})[-/.]?([0-9]{2})")
 _DAY_FIRST: Final = re.compile(rb"(?<![0-9])([0-9]{2})[-/.]([0-9]{2})[-/.](20[0-9]{2})(?![0-9])")
 _SINCE_1970: Final = re.compile(rb"(?<![0-9])(?:[0-9]{16}|[0-9]{13}|[0-9]{10})(?![0-9])")
