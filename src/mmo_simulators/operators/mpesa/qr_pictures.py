@@ -1,4 +1,7 @@
-"""Draws the codes of M-Pesa's Dynamic QR."""
+"""Draws the codes of M-Pesa's Dynamic QR.
+
+A request names the picture's size in pixels. segno draws modules of a whole number of pixels and no
+margin to fill the rest, so the picture is written here."""
 
 from __future__ import annotations
 
@@ -20,20 +23,26 @@ SIZE_MAX_PIXELS: Final = 1000
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 
-# The identifier in template 28 of Kenya's QR standard.
+# The merchant's account stands in template 28 of Kenya's QR standard, whose identifier this is.
+_ACCOUNT_TEMPLATE: Final = "28"
 _SCHEME: Final = "ke.go.qr"
+
+# Other retail shops (ISO 18245): a request names no category, and no city.
+_CATEGORY: Final = "5999"
+_CITY: Final = "NAIROBI"
 
 
 def qr_payload(form: Mapping[str, str]) -> str:
     """Return the text of the code that pays what a request's form says. Raises QrError for one that
     no code can hold."""
+    # In the template: the scheme, who is paid, and how, such as PB for a bill.
     merchant = QrMerchant(
         account=(("00", _SCHEME), ("01", form["CPI"]), ("02", form["TrxCode"])),
         name=form["MerchantName"],
-        city="NAIROBI",
+        city=_CITY,
         country="KE",
-        account_id="28",
-        category="5999",
+        account_id=_ACCOUNT_TEMPLATE,
+        category=_CATEGORY,
     )
     return dynamic_payload(
         merchant, Money(int(form["Amount"]) * 100, "KES"), form["RefNo"], bill_number=form["RefNo"]
@@ -43,7 +52,7 @@ def qr_payload(form: Mapping[str, str]) -> str:
 def draw_qr_code(form: Mapping[str, str]) -> str:
     """Return the code of a request's form as a PNG picture in base64: a square of `Size` pixels,
     with the largest modules that fit into it. Raises QrError for a form that no code can hold."""
-    # Level M, the usual one; not more, so that the same form has the same picture.
+    # Level M, the usual one, also where a higher one would fit: all codes are as hard to read.
     code = segno.make_qr(qr_payload(form), error="m", encoding="utf-8", boost_error=False)
     size = min(int(form["Size"]), SIZE_MAX_PIXELS)
     scale = max(1, size // code.symbol_size(border=QUIET_ZONE_MODULES)[0])
