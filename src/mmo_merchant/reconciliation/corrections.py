@@ -12,9 +12,10 @@ from mmo_merchant.reconciliation.comparison import Difference, DifferenceKind
 from mmo_merchant.tables.faults import CellFault, Fault
 from mmo_merchant.tables.table_file import Columns, Row, Table
 
+# The columns that a file must have, and of the others one at least.
 COLUMNS: Final = Columns(
-    {name: name for name in ("kind", "by", "reason")},
-    {name: name for name in ("receipt", "gatewayReference")},
+    required={name: name for name in ("kind", "by", "reason")},
+    optional={name: name for name in ("receipt", "gatewayReference")},
 )
 _KINDS: Final = frozenset(kind.value for kind in DifferenceKind)
 
@@ -40,12 +41,12 @@ class Corrections:
     """If there are any, the file is not to be used."""
     _open: dict[tuple[str, str], Correction] = field(factory=dict)
 
-    def explain(self, difference: Difference) -> Correction | None:
-        """Return the correction of a difference, and use it up; None where there is none."""
+    def take(self, difference: Difference) -> Correction | None:
+        """Take out the correction of a difference; None where there is none."""
         record = difference.record
         line = difference.line
 
-        # Used up, so that one explanation hides one difference and no further one of its kind.
+        # Taken out, so that one explanation hides one difference and no further one of its kind.
         names = (record and record.gateway_reference, line and line.receipt)
         for name in names:
             if name and (correction := self._open.pop((difference.kind.value, name), None)):
@@ -90,8 +91,8 @@ def _read(table: Table, row: Row) -> Correction:
 
     # Without a name and a reason it is no trace that anybody could follow.
     if not by or not reason:
-        field = "by" if not by else "reason"
-        raise CellFault("is blank", "Write who has found out what.", field)
+        blank = "by" if not by else "reason"
+        raise CellFault("is blank", "Write who has found out what.", blank)
 
     if not reference:
         remedy = "Write that of the difference, or its receipt."

@@ -137,7 +137,7 @@ def reconcile(
 
     # A period that goes on yet ends now: no difference is older than it can be.
     as_of = min(period.end, from_datetime(datetime.now(UTC)))
-    explained = [(difference, corrections.explain(difference)) for difference in differences]
+    explained = [(difference, corrections.take(difference)) for difference in differences]
     used = [correction for _, correction in explained if correction is not None]
     if target is not None and used:
         target.with_store(partial(_record_corrections, target, statement, used))
