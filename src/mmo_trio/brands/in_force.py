@@ -20,14 +20,17 @@ _WAIT_INTERVAL_S = 0.1
 
 @define(eq=False)
 class KnownConfiguration:
-    """The generation that a process uses. What it has kept from another one, or while
-    `trusted_until` is over, is read from the store again."""
+    """Holds the generation that a process uses, and what it has read with it. What the process has
+    kept from another generation, or uses later than `trusted_until`, is read from the store
+    again."""
 
     generation: int = 0
     trusted_until: MonotonicInstant = MonotonicInstant(2**63)
+    """How long what was kept counts without another read: each read of the store sets it anew, and
+    before the first nothing is outdated."""
     closed_providers: frozenset[str] = frozenset()
     brand_by_host: Mapping[str, str] | None = None
-    """The brands that have a host of their own, by this (A6); None: nothing was read yet."""
+    """The brands that have a host of their own, by that host (A6); None: nothing was read yet."""
     restored_brands: frozenset[str] | None = None
     """Brands of a restored store that take no payments yet; None: nothing was read yet, so it may
     be each."""
