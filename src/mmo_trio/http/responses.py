@@ -57,8 +57,7 @@ def response_bytes(
     return b"".join(
         (
             _cached_status_line_and_fields(response.status, response.headers),
-            b"X-Request-Id: ",
-            request_id.encode("ascii"),
+            b"X-Request-Id: %s\r\n" % request_id.encode("ascii"),
             _date_line(int(time.time())),
             length,
             extra,
@@ -77,8 +76,7 @@ def head_bytes(status: int, headers: Headers, *, request_id: str, extra: bytes) 
     fields = _status_line_and_fields(status, headers)
     parts = (
         fields,
-        b"X-Request-Id: ",
-        request_id.encode("ascii"),
+        b"X-Request-Id: %s\r\n" % request_id.encode("ascii"),
         _date_line(int(time.time())),
         extra,
         b"\r\n",
@@ -115,13 +113,14 @@ def _status_line_and_fields(status: int, headers: Headers) -> bytes:
     return b"".join((b"HTTP/1.1 %d %s\r\n" % (status, _PHRASES.get(status, b"")), *lines))
 
 
-# Caches them for the API, which has few different ones.
+# For whole responses, as the API's have few different heads; those in pieces, such as pages and
+# files, have many and are rarer.
 _cached_status_line_and_fields = lru_cache(maxsize=256)(_status_line_and_fields)
 
 
 @lru_cache(maxsize=1)
 def _date_line(second: int) -> bytes:
-    return b"\r\nDate: %s\r\n" % _date(second)
+    return b"Date: %s\r\n" % _date(second)
 
 
 @lru_cache(maxsize=1)
@@ -165,8 +164,8 @@ class PieceWriter:
         return self.status is not None and self._missing_bytes == 0 and not self.is_lost
 
     def is_wanted(self) -> bool:
-        """Tell whether the client may still read a response that has not begun; a response that is
-        not wanted is lost."""
+        """Look whether the client may still read a response that has not begun, and tell so; one
+        that nobody reads is noted as lost."""
         self.is_lost = self.is_lost or self._has_ended()
         return not self.is_lost
 
