@@ -3,7 +3,7 @@ user approves, the suspense book, failed callbacks; and the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from attrs import evolve, frozen
@@ -74,7 +74,7 @@ async def stuck() -> str:
         following = {"after": format_position(position_of(last))}
 
     rows = [
-        (row, format_span(elapsed(row.progress.submitted_at or row.order.created_at, now)))
+        (row, format_span(elapsed(row.progress.submitted_at or row.order.accepted_at, now)))
         for row in shown
     ]
     page = ListPage(rows, None if after else 1, {} if after else None, following)
@@ -157,15 +157,18 @@ async def list_proposals() -> str:
 
 @pages.post("/payments/<reference>/resolutions")
 async def propose(reference: str) -> Response:
+    """Propose to end a payment by hand, as paid or as failed with an error code."""
     user = await require(Permission.PROPOSE)
     outcome = await form_field("outcome")
+    error_code = None
+    if outcome != SUCCESS:
+        error_code = parse_choice(ErrorCode, outcome, "There is no such outcome.")
+
     provider_reference = await form_field("provider_reference", length_max=255, is_required=False)
     proposal = await _resolutions().propose(
         resolution_user(user),
         reference,
-        None
-        if outcome == SUCCESS
-        else parse_choice(ErrorCode, outcome, "There is no such outcome."),
+        error_code,
         reason=await form_field("reason"),
         evidence=await form_field("evidence"),
         provider_reference=provider_reference or None,
@@ -188,6 +191,7 @@ async def reject(id: int) -> Response:
     try:
         proposal = await _resolutions().reject(resolution_user(user), id, remark)
     except ResolutionRefused as refused:
+        # Another user's: then the answer names the permission that is lacking.
         if refused.refusal is ResolutionRefusal.NOT_PERMITTED:
             await require(Permission.APPROVE)
         raise
@@ -218,19 +222,11 @@ def _redirect_to_payment(proposal: Proposal) -> Response:
 async def suspense() -> str:
     """List the entries of the suspense book, the newest first: the open ones, all, or those that
     contradict what a merchant was told."""
-    store, selected = console().store, query_argument("show")
-    messages: dict[int, str] = {}
+    store = console().store
+    selected = query_argument("show")
+    messages: Mapping[int, str] = {}
     if selected == "told-wrong":
-        before = parse_row_number(query_argument("before"))
-        wrong = await list_told_wrong(store, before=before, limit=CARDS_PAGE_SIZE + 1)
-        messages = {row.entry.id: current_user().mask.text(merchant_message(row)) for row in wrong}
-        found, last = split_page([row.entry for row in wrong], CARDS_PAGE_SIZE)
-        page = ListPage(
-            found,
-            None if before else 1,
-            {} if before else None,
-            None if last is None else {"before": last.id},
-        )
+        page, messages = await _read_told_wrong()
     else:
         read = partial(store.admin.suspense_entries, with_closed=selected == "all")
         page = await read_page(read, lambda each: each.id, CARDS_PAGE_SIZE)
@@ -256,6 +252,24 @@ async def suspense() -> str:
     )
 
 
+async def _read_told_wrong() -> tuple[ListPage[SuspenseEntry], Mapping[int, str]]:
+    """Return a page of the entries that contradict what a merchant was told, and by their ids what
+    to tell him."""
+    before = parse_row_number(query_argument("before"))
+    wrong = await list_told_wrong(console().store, before=before, limit=CARDS_PAGE_SIZE + 1)
+    mask = current_user().mask
+    messages = {row.entry.id: mask.text(merchant_message(row)) for row in wrong}
+    found, last = split_page([row.entry for row in wrong], CARDS_PAGE_SIZE)
+    following = None
+    if last is not None:
+        following = {"before": last.id}
+
+    # Of a later page only the way back to the first is known.
+    if before:
+        return ListPage(found, None, {}, following), messages
+    return ListPage(found, 1, None, following), messages
+
+
 def _is_reversible(payment: Transaction | None, entry: SuspenseEntry) -> bool:
     """Return whether money that came after its merchant was told of a failure, by this entry, can
     be asked back."""
@@ -270,6 +284,7 @@ async def close_suspense(id: int) -> Response:
     user = await require(Permission.CLOSE_SUSPENSE)
     note, now = await form_field("note"), console().wall_time()
     await record_action("suspense_closed", f"suspense:{id}", note=note)
+    # No row has a larger number, and PostgreSQL takes none.
     closed = id < 2**63 and await console().store.admin.close_suspense(
         id, by=user.name, note=note, now=now
     )
@@ -303,6 +318,7 @@ async def audit() -> str:
     await require(Permission.READ_AUDIT)
     admin = console().store.admin
     actor, about = query_argument("actor"), query_argument("about")
+    # As people write it, `payment 123`, or as the log has it, `payment:123`.
     if about is None or ":" in about:
         subject = about
     else:
