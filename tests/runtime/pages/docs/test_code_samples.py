@@ -12,8 +12,8 @@ import pytest
 
 from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_trio.pages.docs.code_samples import LANGUAGES, ExampleRequest, json_text, python_sample
+from mmo_trio.pages.docs.markup import LEXERS, highlighted
 from mmo_trio.pages.docs.openapi_view import EndpointView, build_reference
-from mmo_trio.pages.docs.pages import LEXERS, highlighted
 
 DOCUMENT = openapi_document(
     base_url="https://pay.example", error_docs_url="https://docs.example/errors"
