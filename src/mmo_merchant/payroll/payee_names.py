@@ -3,16 +3,17 @@ of the file what the operator tells. Nothing is sent."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
+from attrs import frozen
+
 from mmo_merchant.api.api_errors import ApiRejection, GatewayUnavailable, KeyRejected
 from mmo_merchant.api.extension_objects import PayeeObject
+from mmo_merchant.payroll.name_match import names_agree
 from mmo_merchant.payroll.pay_roll import PayLine
 from mmo_merchant.payroll.payment_run import PacedClient
-from mmo_sansio.values.payees import MASK, plain_name
+from mmo_sansio.values.payees import plain_name
 
 NOT_OFFERED: Final = (
     "This gateway doesn't tell whose account is behind a number: no name was compared. Its staff "
@@ -27,8 +28,20 @@ _WAIT_S: Final = 2.0
 # limit of a request.
 _UNANSWERED_MAX: Final = 3
 
-# Whatever stands between words; masked letters are part of them.
-_NO_WORD: Final = re.compile(rf"[^\w{re.escape(MASK)}]+")
+
+@frozen
+class PayeeFinding:
+    """Says what the operator tells of a payee beside what the file has."""
+
+    text: str
+    needs_look: bool = False
+    """Whether a person has to look at it before the payee is paid."""
+
+    @property
+    def sentence(self) -> str:
+        if self.needs_look:
+            return f"DIFFERENT: {self.text}"
+        return self.text
 
 
 async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncIterator[str]:
@@ -39,7 +52,7 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
     untold = set[str]()
 
     # One question for each payee, however many lines pay him.
-    answers = dict[tuple[str, str, str], str]()
+    findings = dict[tuple[str, str, str], PayeeFinding]()
     differing = 0
     compared = 0
     unanswered = 0
@@ -51,10 +64,10 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
 
         question = (payment.method, payment.payee.msisdn, believed)
         try:
-            if question not in answers:
-                answers[question] = describe(await _ask(client, *question), believed)
+            if question not in findings:
+                findings[question] = describe(await _ask(client, *question), believed)
         except KeyRejected:
-            # So would be every other line.
+            # It is a kind of ApiRejection, and would come again for every other line.
             raise
         except ApiRejection as error:
             if error.problem.status == 404:
@@ -76,8 +89,8 @@ async def compare_names(client: PacedClient, lines: Sequence[PayLine]) -> AsyncI
 
         unanswered = 0
         compared += 1
-        differing += answers[question].startswith(DIFFERS)
-        yield f"line {line.number}: {answers[question]}"
+        differing += findings[question].needs_look
+        yield f"line {line.number}: {findings[question].sentence}"
 
     yield f"{compared} lines asked about, {differing} with a difference. Nothing was sent."
 
@@ -100,11 +113,7 @@ def believed_name(line: PayLine) -> str:
     return plain_name(f"{payee.first_name or ''} {payee.last_name or ''}")
 
 
-# How a sentence begins that a person has to look at.
-DIFFERS: Final = "DIFFERENT:"
-
-
-def describe(payee: PayeeObject, believed: str) -> str:
+def describe(payee: PayeeObject, believed: str) -> PayeeFinding:
     """Return what the operator tells beside what the file has."""
     in_file = "no name in the file"
     if believed:
@@ -117,69 +126,30 @@ def describe(payee: PayeeObject, believed: str) -> str:
     match payee.outcome:
         case "named":
             name = plain_name(payee.name or "")
-            sentence = f"{in_file}, {name} at the operator.{barred}"
             # Without a name in the file there is nothing that could differ.
-            agrees = not barred and (not believed or names_agree(believed, name))
-            if agrees:
-                return sentence
-            return f"{DIFFERS} {sentence}"
+            agrees = not believed or names_agree(believed, name)
+            return PayeeFinding(
+                f"{in_file}, {name} at the operator.{barred}",
+                needs_look=payee.is_barred or not agrees,
+            )
         case "compared" if payee.matches is None:
-            return f"{in_file}; the operator can't compare it."
+            return PayeeFinding(f"{in_file}; the operator can't compare it.")
         case "compared":
             is_same = "is" if payee.matches else "is not"
-            sentence = f"{in_file}, which {is_same} the account's by the operator's word."
-            if payee.matches:
-                return sentence
-            return f"{DIFFERS} {sentence}"
+            return PayeeFinding(
+                f"{in_file}, which {is_same} the account's by the operator's word.",
+                needs_look=not payee.matches,
+            )
         case "predicted":
             operator = plain_name(payee.operator or "")
-            sentence = f"{in_file}; the number is probably of {operator}."
-            if payee.is_served:
-                return sentence
-            return f"{DIFFERS} {sentence}"
+            return PayeeFinding(
+                f"{in_file}; the number is probably of {operator}.",
+                needs_look=not payee.is_served,
+            )
         case "unknown":
-            return f"{DIFFERS} {in_file}; the operator has no account behind the number."
+            return PayeeFinding(
+                f"{in_file}; the operator has no account behind the number.", needs_look=True
+            )
         case _:
             # A gateway may have an outcome more than these.
-            return f"{in_file}; the operator has told nothing. Ask again later."
-
-
-def names_agree(one: str, other: str) -> bool:
-    """Tell whether two names may be one person's: in any order, of any case, with or without
-    accents, and with letters that an operator has masked. One of them may have more parts than the
-    other, of which two at least are then the same."""
-    shorter, longer = sorted((_words(one), _words(other)), key=len)
-    # One name alone agrees with those of too many people.
-    if len(shorter) < len(longer) and len(shorter) < 2:
-        return False
-
-    # Each part of a name counts once: Juma Juma is not Juma Ali.
-    rest = list(longer)
-    for word in shorter:
-        fitting = next((word_ for word_ in rest if _fits(word, word_)), None)
-        if fitting is None:
-            return False
-
-        rest.remove(fitting)
-
-    return bool(shorter)
-
-
-def _words(name: str) -> list[str]:
-    # Accents become letters of their own, which are left out.
-    plain = unicodedata.normalize("NFKD", name.casefold())
-    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
-    return [word for word in _NO_WORD.split(plain.replace("'", "").replace("\u2019", "")) if word]
-
-
-def _fits(one: str, other: str) -> bool:
-    """Tell whether two words are the same but for masked letters, of which there may be any
-    number."""
-    # The masked word, if there is one, is the other.
-    if MASK in one:
-        one, other = other, one
-    if MASK not in other:
-        return one == other
-    # Letters between two masks are not compared, as their places are unknown.
-    first, *_, last = other.split(MASK)
-    return one.startswith(first) and one.endswith(last)
+            return PayeeFinding(f"{in_file}; the operator has told nothing. Ask again later.")

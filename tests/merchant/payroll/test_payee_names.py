@@ -14,7 +14,8 @@ import pytest
 from mmo_merchant import ApiRejection, AsyncMerchantClient
 from mmo_merchant.api.extension_objects import PayeeObject
 from mmo_merchant.payroll import command
-from mmo_merchant.payroll.payee_names import NOT_OFFERED, describe, names_agree
+from mmo_merchant.payroll.name_match import names_agree
+from mmo_merchant.payroll.payee_names import NOT_OFFERED, describe
 from mmo_merchant.payroll.payment_run import PacedClient
 from mmo_trio.settings.providers import provider_variable
 from tests.support.airtel_account import PAYER, a_simulator, options
@@ -287,7 +288,7 @@ def a_payee(outcome: str, **members: Any) -> PayeeObject:
     ],
 )
 def test_each_outcome_has_its_sentence(payee: PayeeObject, sentence: str) -> None:
-    assert describe(payee, "Jane Doe") == sentence
+    assert describe(payee, "Jane Doe").sentence == sentence
 
 
 async def test_a_payee_is_read_by_both_clients(airtel: RunningSimulator, tmp_path: Path) -> None:
