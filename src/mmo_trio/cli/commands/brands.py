@@ -1,8 +1,7 @@
-"""`mmo brands` shows and changes brands, their methods and their keys."""
+"""`mmo brands` shows and changes brands and their methods."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import click
 from attrs import asdict
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
@@ -21,32 +19,33 @@ from mmo_trio.brands.apply import (
     apply_plan,
     check_new_ids,
     check_removed,
-    create_key,
     plan_brands,
 )
-from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.description import brand_texts, brand_to_json, method_name
 from mmo_trio.brands.file import read_brands_file
-from mmo_trio.brands.used_hosts import open_hosts
+from mmo_trio.cli.commands.brand_keys import key
+from mmo_trio.cli.support.brand_records import brand_keys_to_json, find_brand
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import (
     CommandTarget,
-    chosen_gateway,
     machine_user,
     report_in_force,
     report_readable_secrets,
     target_options,
 )
 from mmo_trio.engine.engine import submit_batch_once
-from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord
 from mmo_trio.storage.sql.store import Store
 
 
 @click.group()
 def brands() -> None:
     """Show and change brands, their methods and keys."""
+
+
+brands.add_command(key)
 
 
 @brands.command("apply")
@@ -183,7 +182,6 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     if hold is not None:
         held = [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
 
-    # First the brand's own members, then its keys by number: a key itself is never shown (A5).
     texts = ((member, format_amounts_in(text)) for member, text in brand_texts(record.brand))
     print_table(("member", "value"), [*texts, *held])
     click.echo()
@@ -193,176 +191,13 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
 
 
 def _record_to_json(record: BrandRecord, hold: BrandHold | None) -> dict[str, Any]:
-    """Return a brand and its hold as a JSON object: its keys by number, never themselves (A5)."""
+    """Return a brand and its hold as a JSON object."""
     return {
         **brand_to_json(record.brand),
         "heldAt": hold and format_instant(hold.held_at),
         "heldBy": hold and hold.held_by,
         "keys": brand_keys_to_json(record),
     }
-
-
-def brand_keys_to_json(record: BrandRecord) -> list[dict[str, object]]:
-    """Return the number of each key of a brand, and when it was added, retired and reported as
-    leaked."""
-    return [
-        {
-            "id": key.id,
-            "addedAt": format_instant(key.added_at),
-            "retiredAt": format_instant(key.retired_at),
-            "leakedAt": format_instant(key.leaked_at),
-        }
-        for key in record.keys
-    ]
-
-
-@brands.group()
-def key() -> None:
-    """Manage a brand's API keys: several may be in use at once."""
-
-
-@key.command()
-@click.argument("brand")
-@target_options
-@json_option
-def add(brand: str, target: CommandTarget, as_json: bool) -> None:
-    """Make another key, which is shown this once. Callbacks carry the key that made their
-    payment."""
-    now = target.clock().wall_time()
-
-    async def create(store: Store) -> str:
-        await find_brand(store, brand)
-        keyring = await target.open_keyring(store)
-        # First: no key exists without an event that says so.
-        await target.record(store, "key_added", f"brand:{brand}")
-        return await create_key(store, keyring, brand, now=now)
-
-    api_key = target.with_store(create)
-    if as_json:
-        print_json({"brand": brand, "apiKey": api_key})
-    else:
-        click.echo(api_key)
-
-    print_status(
-        "For the merchant: accept both keys before you use this one. A callback carries the key"
-        " that made its payment, or the oldest in use once that is retired; that of a deposit"
-        " always carries the oldest."
-    )
-    print_status("The key is not shown again.")
-
-
-@key.command()
-@click.argument("brand")
-@click.argument("key")
-@click.option(
-    "--leaked",
-    is_flag=True,
-    help="Somebody else knows the key: send nothing more for payments made with it.",
-)
-@click.option("--yes", is_flag=True, help="Nobody else knows the key: don't ask.")
-@target_options
-def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget) -> None:
-    """Retire a key, given by its number (`mmo brands show`) or by itself.
-
-    When the command ends, every process rejects it. Payments that were made with it go on, and
-    their callbacks carry the oldest key in use, but none goes to a host that no other key's
-    payments use: these hosts are listed. If somebody else knows the key, --leaked ends all its
-    callbacks, also for a key that is retired already."""
-    digests: Sequence[bytes] = ()
-    if not key.isdecimal():
-        digests = target.keyring().digests(key.encode())
-
-    now = target.clock().wall_time()
-
-    def select_key(record: BrandRecord) -> StoredApiKey:
-        return _select_key(record, key, digests, is_leaked=leaked)
-
-    async def find_open_hosts(store: Store) -> Mapping[str, bool]:
-        record = await find_brand(store, brand)
-        return await open_hosts(store.admin, record, select_key(record))
-
-    async def retire_it(store: Store) -> tuple[BrandRecord, StoredApiKey]:
-        selected = select_key(await find_brand(store, brand))
-        await target.record(store, "key_retired", f"brand:{brand}", key=selected.id, leaked=leaked)
-        if leaked:
-            await store.admin.mark_key_leaked(brand, selected.id, now=now)
-        else:
-            await store.admin.retire_key(brand, selected.id, now=now)
-        return await find_brand(store, brand), selected
-
-    # A key that has leaked has no host to be asked about: nothing more is sent anywhere.
-    if not leaked:
-        _confirm_hosts(target.with_store(find_open_hosts), is_asked=not yes and sys.stdin.isatty())
-
-    record, retired = target.with_store(retire_it)
-    in_use = [key.id for key in record.keys if key.retired_at is None]
-    print_status(f"The key is retired. In use: {_format_ids(in_use)}.")
-    if leaked:
-        _report_leaked(brand, retired, record, now=now)
-
-    if not in_use:
-        print_status(
-            f"{brand} has no key any more: its requests are refused, and callbacks are not sent."
-        )
-
-    report_in_force(target)
-
-
-def _select_key(
-    record: BrandRecord, named: str, digests: Sequence[bytes], *, is_leaked: bool
-) -> StoredApiKey:
-    """Return the key of a brand that is named by its number or by itself; of itself the digests are
-    given. Raises NegativeAnswer for one that has ended so already."""
-    # A key that is retired may still be found to have leaked; one that has leaked needs no more.
-    candidates = []
-    for key in record.keys:
-        ended_at = key.retired_at
-        if is_leaked:
-            ended_at = key.leaked_at
-        if ended_at is None:
-            candidates.append(key)
-
-    for candidate in candidates:
-        if candidate.digest in digests or (not digests and candidate.id == int(named)):
-            return candidate
-
-    kind = "in use"
-    if is_leaked:
-        kind = "not yet marked as leaked"
-    ids = _format_ids([candidate.id for candidate in candidates])
-    raise NegativeAnswer(f"{record.brand.id} has no such key {kind}; {kind} are: {ids}.")
-
-
-def _report_leaked(brand: str, retired: StoredApiKey, record: BrandRecord, *, now: Instant) -> None:
-    """Say what follows from a key that somebody else knows."""
-    print_status(
-        "Nothing more is sent for payments that were made with it: the merchant looks them up."
-    )
-
-    # Whoever has the key could have had results sent to himself, with a newer key in them.
-    disclosed = keys_disclosed_through(retired, record.keys, now=now)
-    if not disclosed:
-        return
-
-    ids = _format_ids([key.id for key in disclosed])
-    print_status(
-        f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too:"
-    )
-    for key in disclosed:
-        print_status(f"    mmo brands key retire {brand} {key.id} --leaked{chosen_gateway()}")
-
-
-def _confirm_hosts(hosts: Mapping[str, bool], *, is_asked: bool) -> None:
-    """List to which hosts results of the key's payments are still to go, and whether these are held
-    back; ask whether the key has leaked. Raises NegativeAnswer when it has."""
-    for host, is_held in hosts.items():
-        held = ""
-        if is_held:
-            held = ", held back, as no other key has used it"
-        print_status(f"Results to come: {host}{held}")
-
-    if is_asked and click.confirm("Is the key known to somebody else?", err=True):
-        raise NegativeAnswer("Nothing was changed. End the key with --leaked.")
 
 
 @brands.command()
@@ -416,14 +251,6 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
     report_in_force(target)
 
 
-async def find_brand(store: Store, id: str) -> BrandRecord:
-    """Return the brand with this id. Raises NegativeAnswer when there is none."""
-    record = await store.brand_record(id)
-    if record is None:
-        raise NegativeAnswer(f"There is no brand {id}. `mmo brands list` shows those there are.")
-    return record
-
-
 async def _switch(
     target: CommandTarget,
     store: Store,
@@ -435,9 +262,9 @@ async def _switch(
     """Enable or disable a brand in one commit, over whatever else of it is in force."""
     await find_brand(store, id)
     action = "brand_enabled" if enabled else "brand_disabled"
-    event = await target.event(store, action, f"brand:{id}", hold=hold and True)
+    event = await target.event(store, action, f"brand:{id}", hold=None if hold is None else True)
 
-    # The brand may have been removed meanwhile; then there is nothing to switch, which is told.
+    # It may have been removed since it was found: then it is not found again, which is told.
     if not await store.admin.switch_brand(id, enabled=enabled, hold=hold, event=event):
         await find_brand(store, id)
 
@@ -469,7 +296,3 @@ def _switch_text(brand: Brand, *, is_held: bool) -> str:
     if is_held:
         return f"{enabled}, on hold"
     return enabled
-
-
-def _format_ids(ids: Sequence[int]) -> str:
-    return ", ".join(map(str, ids)) or "none"

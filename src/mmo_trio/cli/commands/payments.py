@@ -31,8 +31,8 @@ from mmo_trio.admin.resolution import (
 )
 from mmo_trio.admin.timeline import TimelineEntry, timeline
 from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, load_told_wrong, merchant_message
-from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.commands.reversals import reversals, reverse
+from mmo_trio.cli.support.brand_records import brand_keys_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (

@@ -34,7 +34,6 @@ from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.reversals import Reversal
 from mmo_sansio.values.strict_json import JsonNumber
 from mmo_trio.admin.month_books import fill_book
-from mmo_trio.cli.commands.brands import find_brand
 from mmo_trio.cli.support.book_files import (
     load_sheet_writer,
     month_options,
@@ -42,6 +41,7 @@ from mmo_trio.cli.support.book_files import (
     read_zone,
     write_book,
 )
+from mmo_trio.cli.support.brand_records import find_brand
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.json_text import json_text
 from mmo_trio.cli.support.options import datetime_type, file_type, json_option, to_instant
