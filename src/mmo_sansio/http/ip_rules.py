@@ -78,6 +78,16 @@ FORBIDDEN_RANGES = tuple(
 
 PUBLIC_IPV6 = IPv6Network("2000::/3")
 
+# The upper half of an ISATAP interface identifier, without its universal/local bit (RFC 5214
+# section 6.1).
+_ISATAP_IDENTIFIER = 0x00005EFE
+
+# How inet_aton writes numbers, and what makes the last label of a host one.
+_DECIMAL = re.compile(r"[1-9][0-9]*|0")
+_OCTAL = re.compile(r"0[0-7]+")
+_HEXADECIMAL = re.compile(r"0x[0-9a-f]*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
 
 def address_error(address: str | Address, *, allow_private: bool) -> str | None:
     """Return why no connection may go to this address, in one sentence; None when it may (K7).
@@ -108,24 +118,6 @@ def unmap_ipv4(address: Address) -> Address:
     return address
 
 
-def subscriber_network(address: str) -> str:
-    """Return the network that one subscriber has, to count by: an IPv6 address by its /64, any
-    other text as it is.
-
-    An access network gives each subscriber a /64 at least (RFC 6177), so a client has 2^64
-    addresses to count by."""
-    # IPv4, or the empty text of a Unix socket.
-    if ":" not in address:
-        return address
-
-    try:
-        bits = int(IPv6Address(address.partition("%")[0]))
-    except AddressValueError:
-        return address
-
-    return f"{IPv6Address(bits >> 64 << 64)}/64"
-
-
 def _forbidden_description(address: Address, *, allow_private: bool) -> str | None:
     for forbidden in FORBIDDEN_RANGES:
         if address in forbidden.network:
@@ -141,17 +133,6 @@ def _forbidden_description(address: Address, *, allow_private: bool) -> str | No
     if isinstance(address, IPv6Address) and address not in PUBLIC_IPV6:
         return "outside the public IPv6 space (2000::/3)"
     return None
-
-
-# The upper half of an ISATAP interface identifier, without its universal/local bit (RFC 5214
-# section 6.1).
-_ISATAP_IDENTIFIER = 0x00005EFE
-
-
-_DECIMAL = re.compile(r"[1-9][0-9]*|0")
-_OCTAL = re.compile(r"0[0-7]+")
-_HEXADECIMAL = re.compile(r"0x[0-9a-f]*")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def parse_ipv4_host(host: str) -> IPv4Address | None:
@@ -176,6 +157,7 @@ def parse_ipv4_host(host: str) -> IPv4Address | None:
     if value >= 256 ** (5 - len(numbers)):
         raise AddressValueError(host)
 
+    # The others are the first bytes, from the left.
     for index, number in enumerate(numbers[:-1]):
         value += number << (8 * (3 - index))
 

@@ -12,8 +12,8 @@ import structlog
 from attrs import define, field, frozen
 
 from mmo_sansio.api.incoming.requests import read_api_key
-from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
+from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order

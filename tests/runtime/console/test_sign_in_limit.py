@@ -10,7 +10,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.ip_rules import subscriber_network
+from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_trio.console.sign_in_limit import (
     FAILURES_PER_NAME_MAX,

@@ -12,9 +12,9 @@ from mmo_sansio.http.ip_rules import (
     FORBIDDEN_RANGES,
     address_error,
     parse_ipv4_host,
-    subscriber_network,
     unmap_ipv4,
 )
+from mmo_sansio.http.subscribers import subscriber_network
 
 PERMITTED_PRIVATELY = [
     ("10.0.0.0", "10.255.255.255"),

@@ -25,8 +25,8 @@ from hypercorn.typing import (
     HTTPScope,
 )
 
-from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
+from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.problems import UNAVAILABLE, ProblemError
 from mmo_trio.http.handler import AdmittedStream, RequestContext

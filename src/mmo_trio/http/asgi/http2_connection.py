@@ -17,8 +17,8 @@ from attrs import define, field
 from h2.errors import ErrorCodes
 
 from mmo_sansio.http.http2_requests import http1_head
-from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
+from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.values.problems import MALFORMED, Problem, ProblemError
 from mmo_trio.http.asgi.http2_protocol import (
     STREAMS_MAX,

@@ -25,7 +25,6 @@ from attrs import Factory, field, frozen
 
 from mmo_sansio.api.outgoing import problem_response
 from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
-from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers, HttpResponse
 from mmo_sansio.http.request_head import (
@@ -35,6 +34,7 @@ from mmo_sansio.http.request_head import (
     check_partial_head,
     parse_head,
 )
+from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.values.problems import (
     BODY_TOO_LARGE,
     INTERNAL,

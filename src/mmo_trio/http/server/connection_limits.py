@@ -15,8 +15,8 @@ import structlog
 import trio
 from attrs import Factory, define, field, frozen
 
-from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_sansio.http.subscribers import subscriber_network
 from mmo_trio.system.logs import LogRateLimit
 
 logger = structlog.get_logger(__name__)

@@ -84,7 +84,7 @@ class SignInAttempt:
     name: str
     """The name that was given, whether or not there is such a user."""
     network: str
-    """The subscriber's network of the address (`mmo_sansio.http.ip_rules.subscriber_network`)."""
+    """That of the address's subscriber (`mmo_sansio.http.subscribers.subscriber_network`)."""
     at: Instant
 
 
