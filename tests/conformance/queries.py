@@ -19,7 +19,7 @@ from mmo_sansio.messages.queries import (
     Records,
 )
 from mmo_sansio.messages.replies import Accepted
-from mmo_sansio.payments.evidence import STUCK_AFTER
+from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant

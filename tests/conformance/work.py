@@ -21,8 +21,8 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Applied, Ignored, Rejected, Reply
-from mmo_sansio.payments.evidence import STUCK_AFTER
 from mmo_sansio.payments.settlement import RECEIPT_AWAITED_FOR
+from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.payments.evidence import STUCK_AFTER
+from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.error_codes import ErrorCode

@@ -1,7 +1,6 @@
 """Decides what is known of a payment's money before it has a result: a receipt that an operator has
 reported and not confirmed is asked about, ends the payment where nobody answers, and stands in the
-suspense book where the operator contradicts itself (clauses S2, S5, S6). A payment that has no
-result for too long is stuck."""
+suspense book where the operator contradicts itself (clauses S2, S5, S6)."""
 
 from __future__ import annotations
 
@@ -29,16 +28,13 @@ from mmo_sansio.values.model import (
 
 # How long a submission may be in flight before the provider is polled about it; longer than any
 # conversation with a provider may take.
-SUBMISSION_TIMEOUT = Span(30 * SECOND)
+SUBMISSION_TIMEOUT: Final = Span(30 * SECOND)
 
 # How long a report waits for an answer of the operator before it ends its payment.
 SETTLES_AFTER: Final = Span(10 * MINUTE)
 
 # How long after a report an answer that contradicts it may be too early to say.
 DENIAL_STANDS_AFTER: Final = HOUR
-
-# How long after the beginning of its submission a payment without a result is stuck.
-STUCK_AFTER = HOUR
 
 # The reasons of the entries that can say of a payment which has ended that its merchant was told
 # something wrong.
@@ -80,7 +76,7 @@ def find_contradiction(
         return f"{provider} has reported the receipt {progress.evidence.receipt}."
 
     # A confirmed one first: it is certain.
-    if (claim := max(claims, key=lambda each: each.is_confirmed, default=None)) is not None:
+    if (claim := max(claims, key=lambda claim: claim.is_confirmed, default=None)) is not None:
         said = "has confirmed" if claim.is_confirmed else "must first answer whether it has"
         return f"{provider} {said} the receipt {claim.receipt}, which names this payment."
 
@@ -114,18 +110,6 @@ def is_in_flight(progress: Progress, *, now: Instant) -> bool:
     return elapsed(progress.submitted_at, now) < SUBMISSION_TIMEOUT
 
 
-def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
-    """Tell whether the outcome of a payment has been unknown for too long (S6).
-
-    Its submission began at least STUCK_AFTER ago, so that its provider may have moved the money,
-    and there is no result. Lists, the metric and its alert all mean this. `now` is the gateway's
-    own time."""
-    if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
-        return False
-    began_at = transaction.progress.submitted_at or transaction.order.accepted_at
-    return elapsed(began_at, now) >= STUCK_AFTER
-
-
 def may_have_arrived(progress: Progress) -> bool:
     """Tell whether the provider may have the submission on record, whatever it says: a notification
     has come since it began, a confirmed receipt names the payment, or the store was restored."""
@@ -139,11 +123,13 @@ def merge_evidence(
     """Return what is known after a report. The first counts; where two reports differ, as with
     another receipt, neither ends the payment by itself."""
     if known is None:
-        merged = reported and evolve(reported, reported_at=now.time)
-    else:
-        merged = known
-        is_contradicted |= reported is not None and reported.receipt != known.receipt
-    return merged and evolve(merged, settles=merged.settles and not is_contradicted)
+        if reported is None:
+            return None
+        settles = reported.settles and not is_contradicted
+        return evolve(reported, reported_at=now.time, settles=settles)
+
+    is_other_receipt = reported is not None and reported.receipt != known.receipt
+    return evolve(known, settles=known.settles and not is_contradicted and not is_other_receipt)
 
 
 def is_settled_by(known: Evidence, *, now: Moment) -> bool:
@@ -159,8 +145,8 @@ def is_settled_by(known: Evidence, *, now: Moment) -> bool:
 def settle(
     before: Transaction, input_: TransactionWoke, known: Evidence, *, now: Moment
 ) -> Decision:
-    """End the payment with its reported success: the clock is only what lets the notification
-    count."""
+    """End the payment with its reported success. Its source is the notification that has reported
+    it; that nobody has answered since is only why it counts now."""
     # A notification may name no amount.
     final = known.amount or before.order.requested
     after = end(
@@ -186,8 +172,8 @@ def ask_on(
 ) -> Decision:
     """Leave the payment pending and ask again, at the latest `at`; a contradiction that stands goes
     to the suspense book."""
-    # An answer soon after a report may be older than what it reports: only a denial that stands is
-    # a contradiction, which is on record once.
+    # An answer soon after a report may be older than what it reports, so that a denial has to stand
+    # for a while; and the contradiction is on record once.
     entries: tuple[SuspenseRecorded, ...] = ()
     if (
         known is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import frozen
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.payments.evidence import is_stuck
+from mmo_sansio.payments.stuck import is_stuck
 from mmo_sansio.values.clock import Instant, elapsed, format_with_microseconds
 from mmo_sansio.values.model import Transaction, Type
 from mmo_trio.admin.explanation import PaymentHistory, says_otherwise

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.payments.evidence import contradicts, is_stuck
+from mmo_sansio.payments.evidence import contradicts
+from mmo_sansio.payments.stuck import is_stuck
 from mmo_sansio.testing import START, a_transaction
 from mmo_sansio.values.clock import HOUR, Span, earlier, later
 from mmo_sansio.values.model import Stage

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from attrs import evolve
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.evidence import STUCK_AFTER, is_stuck
+from mmo_sansio.payments.stuck import STUCK_AFTER, is_stuck
 from mmo_sansio.values.clock import LAST_INSTANT, Instant, earlier
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.money import Money
@@ -346,7 +346,7 @@ def _json_bytes(text: str) -> bytes:
 def stuck_transactions(
     now: Instant, *, after: Position | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[Transaction]]:
-    """Return the transactions that are stuck (`mmo_sansio.payments.evidence.is_stuck`), the oldest
+    """Return the transactions that are stuck (`mmo_sansio.payments.stuck.is_stuck`), the oldest
     first, a page at a time: those after a position. They are scanned in the order of creation, as
     few pending payments wait for something else than a result."""
     found: list[Transaction] = []

@@ -14,8 +14,8 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.messages.intents import PollEnded, PollProvider
-from mmo_sansio.payments.evidence import is_stuck
 from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.payments.stuck import is_stuck
 from mmo_sansio.providers.common.interface import ExchangeFailed, drive
 from mmo_sansio.providers.common.operations import with_poll_interval
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
