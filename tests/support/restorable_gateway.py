@@ -41,7 +41,7 @@ from mmo_trio.storage.open_store import migrate_store, open_store
 from mmo_trio.storage.sql.statements import execute
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.system.fault_report import DamagedFile
+from mmo_trio.system.damaged_file import DamagedFile
 from tests.support.restored_database import RestorableDatabase
 
 # isort: split

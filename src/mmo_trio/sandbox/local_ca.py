@@ -16,7 +16,7 @@ from pathlib import Path
 import trustme
 from attrs import field, frozen
 
-from mmo_trio.system.fault_report import DamagedFile
+from mmo_trio.system.damaged_file import DamagedFile
 
 # The longest that browsers accept.
 CERTIFICATE_LIFETIME = timedelta(days=397)

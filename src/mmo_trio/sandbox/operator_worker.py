@@ -32,7 +32,8 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_trio.settings.service import SHARED_OPERATOR_ADVICE
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
-from mmo_trio.system.fault_report import DamagedFile, describe_fault
+from mmo_trio.system.damaged_file import DamagedFile
+from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
 _LINE_FEED = b"\n"

@@ -40,7 +40,7 @@ from mmo_trio.storage.interface.store import (
 from mmo_trio.storage.open_store import is_shared_store
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.system.fault_report import DamagedFile
+from mmo_trio.system.damaged_file import DamagedFile
 
 logger = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
 from mmo_sansio.values.clock import SECOND, Instant, Moment, MonotonicInstant, Span, earlier, later
-from mmo_trio.system.fault_report import DamagedFile
+from mmo_trio.system.damaged_file import DamagedFile
 
 # The process counts as suspended once it has not run for so long; nothing of its own takes a tenth
 # of this.

@@ -11,11 +11,6 @@ from typing import Final
 EXIT_SOFTWARE_ERROR: Final = 70
 
 
-class DamagedFile(Exception):
-    """A file that the gateway wrote holds something else now; the message names it and the remedy
-    in one sentence."""
-
-
 def describe_fault(error: BaseException) -> str:
     """Return the types of an exception, its causes and its members, each with its stack.
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.system.fault_report import DamagedFile
+from mmo_trio.system.damaged_file import DamagedFile
 from tests.support.hostile_receivers import (
     PRIVATE,
     FixedResolver,

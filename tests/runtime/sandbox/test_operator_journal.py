@@ -20,7 +20,7 @@ from mmo_sansio.testing import KES, REFERENCE, START
 from mmo_sansio.values.clock import Span, later
 from mmo_trio.sandbox.operator_worker import OperatorJournal, read_operator_journal
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.system.fault_report import DamagedFile
+from mmo_trio.system.damaged_file import DamagedFile
 from tests.support.time_limits import HANGS_AFTER_S
 
 WRITER = """

@@ -10,7 +10,7 @@ import pytest
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import Instant
 from mmo_trio.service.store_recognition import read_mark, write_mark
-from mmo_trio.system.fault_report import DamagedFile
+from mmo_trio.system.damaged_file import DamagedFile
 
 
 @pytest.mark.spec("C6")

@@ -45,7 +45,7 @@ from mmo_trio.service.store_recognition import (
 )
 from mmo_trio.storage.interface.admin_types import RESTORATION
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.system.fault_report import DamagedFile
+from mmo_trio.system.damaged_file import DamagedFile
 
 # What `--finish` without a brand stands for; no brand has this id.
 _EVERY_BRAND = "*"

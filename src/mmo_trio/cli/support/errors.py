@@ -160,7 +160,7 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
             StoreUnavailable,
             StoreUnusable,
         )
-        from mmo_trio.system.fault_report import DamagedFile
+        from mmo_trio.system.damaged_file import DamagedFile
     except ModuleNotFoundError:
         return None
 
