@@ -108,7 +108,8 @@ def create_or_get(
         except ReferenceUsed:
             # Not ours to judge: the payment may be that of a lost answer, or of another program.
             # The look-up tells, at once.
-            looks_up = is_used = True
+            looks_up = True
+            is_used = True
             continue
         except ApiRejection as error:
             # The gateway rejects this request, but an earlier one may have made the payment (P5).

@@ -184,7 +184,7 @@ def _choose_table(sources: Sequence[Source], columns: Columns) -> Table | list[F
 
     # Fewest required headings missing, then most columns: the file's own delimiter.
     best = min(
-        tables, key=lambda each: (len(_missing(each.headings, columns)), -len(each.headings))
+        tables, key=lambda table: (len(_missing(table.headings, columns)), -len(table.headings))
     )
     faults = [*_heading_faults(best, columns)]
     return faults or best

@@ -32,7 +32,8 @@ class Month:
 def calendar_month(text: str, zone: tzinfo) -> Month:
     """Return when a month, such as `2026-11`, begins and ends. Raises CalendarError."""
     match = _MONTH.fullmatch(text)
-    year = month = 0
+    year = 0
+    month = 0
     if match is not None:
         year, month = int(match[1]), int(match[2])
 

@@ -220,7 +220,8 @@ def _journal_entry(
     rules: Rules, input_: inputs.Input, decision: Decision, *, now: Moment
 ) -> changes.JournalEntry:
     """Return the journal entry of this decision. It contains no key, token or party."""
-    reference = brand = None
+    reference = None
+    brand = None
     before: str | None = None
     after: str | None = None
     detail = rules.detail(input_)

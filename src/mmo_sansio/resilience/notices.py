@@ -154,7 +154,7 @@ def patient(record: NoticeRecord, matters: Collection[Matter], now: Instant) -> 
         for matter in matters
         if elapsed(record.since.get(matter.kind, now), now) >= PATIENCE.get(matter.kind, 0)
     ]
-    return sorted(lasting, key=lambda each: order.index(each.kind))
+    return sorted(lasting, key=lambda notice: order.index(notice.kind))
 
 
 def is_due(

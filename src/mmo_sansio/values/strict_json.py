@@ -47,7 +47,8 @@ def structure_error(body: bytes) -> str | None:
     if openings <= NESTING_MAX and openings + body.count(b",") <= VALUES_MAX:
         return None
 
-    depth = values = 0
+    depth = 0
+    values = 0
     for found in _STRING_OR_STRUCTURE.finditer(body):
         token = found[0]
         if token in (b"{", b"["):

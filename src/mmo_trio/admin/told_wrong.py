@@ -168,7 +168,7 @@ def find_told_wrong(
         if callback.attempt.outcome is DeliveryOutcome.DELIVERED
     ]
     # A report that the provider has confirmed counts more than a newer one that it has not.
-    entry = max(contrary, key=lambda each: (_is_confirmed(each), each.id))
+    entry = max(contrary, key=lambda entry: (_is_confirmed(entry), entry.id))
     wrong = ToldWrong(transaction, entry, min(delivered, default=None), reversals)
     if wrong.is_settled:
         return None

@@ -131,7 +131,7 @@ def changed_values(before: Brand, after: Brand) -> list[tuple[Member, Any, Any]]
 
     return [
         (method, old.get(method), new.get(method))
-        for method in sorted(changed, key=lambda each: methods.index(each[0]))
+        for method in sorted(changed, key=lambda member: methods.index(member[0]))
     ]
 
 

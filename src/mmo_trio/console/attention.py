@@ -137,7 +137,7 @@ async def read_attention(
             )
         )
 
-    return sorted(found, key=lambda each: not each.is_bad)
+    return sorted(found, key=lambda need: not need.is_bad)
 
 
 async def _stopped() -> list[Attention]:

@@ -121,7 +121,7 @@ class BrandRow:
     def fullest(self) -> LimitUse | None:
         """Return the limit of which the largest share is used; None where nothing is counted."""
         counted = [limit for limit in self.usage if limit.share is not None]
-        return max(counted, key=lambda each: each.share or 0, default=None)
+        return max(counted, key=lambda limit: limit.share or 0, default=None)
 
 
 @frozen
@@ -298,7 +298,7 @@ async def list_changes() -> str:
         state=ChangeState.OPEN, brand=brand, limit=WAITING_MAX
     )
     read = partial(admin.configuration_changes, brand=brand, without=ChangeState.OPEN)
-    page = await read_page(read, lambda each: each.id, CHANGES_PAGE_SIZE)
+    page = await read_page(read, lambda change: change.id, CHANGES_PAGE_SIZE)
     brands = [record.brand for record in await admin.brands() if is_found(text or "", record.brand)]
     return await render_template(
         "configuration/list.html",

@@ -140,7 +140,8 @@ async def show() -> str:
     rows = [
         (figure, titles.get(figure.key, figure.key))
         for figure in sorted(
-            by_dimension[by].values(), key=lambda each: (-each.created - each.ended, each.key)
+            by_dimension[by].values(),
+            key=lambda figure: (-figure.created - figure.ended, figure.key),
         )
     ]
 

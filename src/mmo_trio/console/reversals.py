@@ -101,7 +101,7 @@ async def _find_page(
             only_unfinished=states <= _UNFINISHED, before=before, limit=PAYMENTS_PAGE_SIZE + 1
         )
         by_payment = [
-            list(reversals) for _, reversals in groupby(read, key=lambda each: each.payment)
+            list(reversals) for _, reversals in groupby(read, key=lambda reversal: reversal.payment)
         ]
         shown, last = split_page(by_payment, PAYMENTS_PAGE_SIZE)
         before = None

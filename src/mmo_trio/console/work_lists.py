@@ -229,7 +229,7 @@ async def suspense() -> str:
         page, messages = await _read_told_wrong()
     else:
         read = partial(store.admin.suspense_entries, with_closed=selected == "all")
-        page = await read_page(read, lambda each: each.id, CARDS_PAGE_SIZE)
+        page = await read_page(read, lambda entry: entry.id, CARDS_PAGE_SIZE)
 
     shown = page.rows
     if shown:

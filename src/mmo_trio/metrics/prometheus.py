@@ -338,8 +338,8 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
     def by_provider(value: Callable[[ProviderCounts], ValueT]) -> list[tuple[Labels, ValueT]]:
         return [({"provider": name}, value(count)) for name, count in counts.items()]
 
-    yield _counter("mmo_provider_submissions", *by_provider(lambda each: each.submissions))
-    yield _counter("mmo_provider_questions", *by_provider(lambda each: each.polls))
+    yield _counter("mmo_provider_submissions", *by_provider(lambda counts: counts.submissions))
+    yield _counter("mmo_provider_questions", *by_provider(lambda counts: counts.polls))
     yield _counter(
         "mmo_provider_reports",
         *(
@@ -357,10 +357,10 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
         ),
     )
     yield _counter(
-        "mmo_provider_exchange_failures", *by_provider(lambda each: each.failed_exchanges)
+        "mmo_provider_exchange_failures", *by_provider(lambda counts: counts.failed_exchanges)
     )
     yield _histogram(
-        "mmo_provider_exchange_seconds", *by_provider(lambda each: each.exchange_durations)
+        "mmo_provider_exchange_seconds", *by_provider(lambda counts: counts.exchange_durations)
     )
 
 

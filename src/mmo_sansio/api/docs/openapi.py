@@ -450,7 +450,7 @@ def _responses(description: str, schema: schemas.Schema, rejected: str) -> dict[
         "200": {"description": description, "headers": common_header_refs(), "content": content}
     }
     # Several problems of one status refer to the one response.
-    for cause in sorted(PROBLEMS[rejected], key=lambda each: each.status):
+    for cause in sorted(PROBLEMS[rejected], key=lambda cause: cause.status):
         name = problem_response_name(cause, rejected)
         responses.setdefault(str(cause.status), {"$ref": f"#/components/responses/{name}"})
     return responses

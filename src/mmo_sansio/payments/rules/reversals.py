@@ -240,7 +240,9 @@ def _request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> 
         return ignore("There is no such payment.")
 
     known = ledger.reversals_of(payment.reference)
-    reported = receipt = entry = None
+    reported = None
+    receipt = None
+    entry = None
     if payment.progress.stage is Stage.FAILED:
         reported, receipt, entry = _reported(input_, known)
 

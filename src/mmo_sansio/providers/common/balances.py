@@ -138,9 +138,10 @@ def forecast_floats(history: Sequence[AccountBalance]) -> Sequence[FloatForecast
 
     What has come in meanwhile is not set off against what was spent: money that is put in once is
     no rate."""
-    ordered = sorted(history, key=lambda each: (*each.key, each.at))
+    ordered = sorted(history, key=lambda balance: (*balance.key, balance.at))
     return tuple(
-        _forecast(tuple(balances)) for _, balances in groupby(ordered, key=lambda each: each.key)
+        _forecast(tuple(balances))
+        for _, balances in groupby(ordered, key=lambda balance: balance.key)
     )
 
 

@@ -311,7 +311,8 @@ def _response_finding(provider: str, part: str, response: HttpResponse) -> Accou
         code = code_member(document, "ResponseCode") or text_member(document, "errorCode")
         message = text_member(document, "errorMessage").lower()
     except ValueError:
-        code = message = ""
+        code = ""
+        message = ""
 
     # For a receipt M-Pesa has taken the question: what it thinks of us comes as a callback.
     if code == SUCCESS and part != "passkey":

@@ -462,7 +462,8 @@ class DarajaProvider:
         except ValueError as error:
             if answer.status == 200:
                 return about.unreachable(f"Daraja's answer can't be read: {error}.")
-            code = message = ""
+            code = ""
+            message = ""
 
         # A first error may be final; that of a repetition may be due to the first request.
         is_resubmission = about.transaction.progress.is_resubmission

@@ -1,8 +1,8 @@
 """Simulates the operator behind the sandbox provider, as a state machine that never waits.
 
     response = operator.receive(request, now=now)           # a submission, a reversal or a poll
-    for each in operator.due_notifications(now=now): ...    # notifications to send now
-    operator.acknowledge(each.id, now=now)                  # once the gateway has made it durable
+    for notification in operator.due_notifications(now=now): ...    # to be sent now
+    operator.acknowledge(notification.id, now=now)          # once the gateway has made it durable
     entries = operator.take_entries()    # journal entries, to store BEFORE a response leaves
 
 Its driver reads from `next_due` when to come again. The notifications of a payment's results are

@@ -455,7 +455,7 @@ async def _recorded_lines(store: Store, name: str) -> Sequence[str]:
     ]
     return [
         line
-        for note in sorted(notes, key=lambda each: each.at)
+        for note in sorted(notes, key=lambda note: note.at)
         for line in note.content.splitlines()
     ]
 

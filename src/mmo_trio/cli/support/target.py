@@ -252,7 +252,7 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
 
     keyring = target.keyring()
     # A stable sort: within a brand the oldest key stays first.
-    sealed.sort(key=lambda each: each[0].id != DEMO_BRAND_ID)
+    sealed.sort(key=lambda pair: pair[0].id != DEMO_BRAND_ID)
     return [(brand, keyring.unseal(key.brand, key.sealed)) for brand, key in sealed]
 
 

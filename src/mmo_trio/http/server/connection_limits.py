@@ -144,7 +144,7 @@ class ConnectionTable:
 
         by_count: list[tuple[int, float, str]] = []
         for network, connections in waiting.items():
-            connections.sort(key=lambda each: each.waiting_since, reverse=True)
+            connections.sort(key=lambda connection: connection.waiting_since, reverse=True)
             by_count.append((-self._per_network[network], connections[-1].waiting_since, network))
 
         # 2. One after the other of the network that holds most: a flood pays for itself.

@@ -167,7 +167,7 @@ async def _find_web_payin_method() -> tuple[Brand, Method] | None:
     """Return the first enabled brand with a method for web pay-ins, the demo brand before others,
     and the method."""
     records = await pages_context().store.admin.brands()
-    for record in sorted(records, key=lambda each: each.brand.id != DEMO_BRAND_ID):
+    for record in sorted(records, key=lambda record: record.brand.id != DEMO_BRAND_ID):
         for method in record.brand.methods:
             if Operation.WEB_PAYIN in method.operations and record.brand.enabled:
                 return record.brand, method

@@ -271,8 +271,8 @@ def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
     balances: dict[str, int] = {}
     messages = []
     for prompt in sorted(
-        (one for one in ended if one.status is not Status.PENDING),
-        key=lambda each: each.progress.completed_at or 0,
+        (prompt for prompt in ended if prompt.status is not Status.PENDING),
+        key=lambda prompt: prompt.progress.completed_at or 0,
     ):
         code = prompt.progress.error_code
         if code is not None and not EXPLANATIONS[code].proves_nothing_moved:

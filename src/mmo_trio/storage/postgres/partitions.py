@@ -168,7 +168,9 @@ async def list_partitions(connection: PostgresConnection, table: str) -> Sequenc
     """Return the partitions of a table, the oldest first and the one for the rest last."""
     rows = await fetch_rows(connection, _SELECT_PARTITIONS, table)
     found = [_parse_partition(table, name, bounds) for name, bounds in rows]
-    return sorted(found, key=lambda each: (each.is_default, each.begin or 0, each.name))
+    return sorted(
+        found, key=lambda partition: (partition.is_default, partition.begin or 0, partition.name)
+    )
 
 
 async def partitions_before(

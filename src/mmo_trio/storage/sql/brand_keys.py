@@ -86,7 +86,7 @@ def save_brands(
         yield from execute(clear_breaker, id)
 
     # Before the insert, which makes the brand one that is there.
-    for brand in sorted(brands, key=lambda each: each.id):
+    for brand in sorted(brands, key=lambda brand: brand.id):
         yield from execute(_WAIT_IF_NEW, brand.id, brand.id)
         yield from execute(
             "INSERT INTO brands (id, brand) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET brand = "

@@ -59,7 +59,9 @@ def closed_providers() -> SqlQuery[Sequence[admin_types.ClosedProvider]]:
     rows = yield from execute("SELECT name, closed_at, closed_by, reason FROM closed_providers")
 
     # Sorted here: the databases order text by different rules.
-    return sorted((admin_types.ClosedProvider(*row) for row in rows), key=lambda each: each.name)
+    return sorted(
+        (admin_types.ClosedProvider(*row) for row in rows), key=lambda closed: closed.name
+    )
 
 
 def close_provider(closed: admin_types.ClosedProvider) -> SqlQuery[bool]:
@@ -86,7 +88,7 @@ def provider_notes(*topics: admin_types.NoteTopic) -> SqlQuery[Sequence[admin_ty
         f"SELECT provider, topic, subject, at, content FROM provider_notes WHERE topic {ANY_OF}",
         [str(topic) for topic in topics],
     )
-    return sorted(notes, key=lambda each: (each.provider, each.topic, each.subject))
+    return sorted(notes, key=lambda note: (note.provider, note.topic, note.subject))
 
 
 def note_provider(

@@ -172,7 +172,7 @@ def record_refusals(
     REFUSALS_RECORDED_MAX for each brand and day in all. What is older than REFUSALS_KEPT is
     removed, at most REFUSALS_REMOVED_MAX at once."""
     # In one order, so that no two processes wait for each other's counts.
-    for day in sorted(times, key=lambda each: (each.brand, each.day)):
+    for day in sorted(times, key=lambda day: (day.brand, day.day)):
         counted = yield from execute(
             "INSERT INTO refusal_days (brand, day, times, recorded) VALUES (?, ?, ?, 0) ON "
             "CONFLICT (brand, day)"

@@ -289,7 +289,7 @@ def brand_holds() -> SqlQuery[Sequence[admin_types.BrandHold]]:
     """Return the brands that are on hold, by id. A decision that begins a submission finds them in
     the ledger."""
     rows = yield from execute("SELECT brand, held_at, held_by FROM brand_holds")
-    return sorted((admin_types.BrandHold(*row) for row in rows), key=lambda each: each.brand)
+    return sorted((admin_types.BrandHold(*row) for row in rows), key=lambda hold: hold.brand)
 
 
 def hold_brand(hold: admin_types.BrandHold) -> SqlQuery[bool]:

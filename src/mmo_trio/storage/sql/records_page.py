@@ -120,7 +120,8 @@ def _read_rows(
 def _count_fitting(sizes: Iterable[int], query: ListRecords) -> int:
     """Return how many of these objects are a page, nearest first: at most `page_size` and
     `bytes_max`, but one at least, so that a walk goes on."""
-    total = count = 0
+    total = 0
+    count = 0
     for size in sizes:
         total += size
         if count == query.page_size or (total > query.bytes_max and count > 0):
