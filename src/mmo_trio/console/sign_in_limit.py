@@ -32,9 +32,9 @@ def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Sp
     # The clock of another process may be ahead; after a clock was far ahead nobody is locked for as
     # long.
     recent = [failure for failure in failures if abs(failure.at - attempt.at) < WINDOW]
-    of_name = [earlier for earlier in recent if earlier.name == attempt.name]
-    of_network = [earlier for earlier in recent if earlier.network == attempt.network]
-    of_pair = [earlier for earlier in of_name if earlier.network == attempt.network]
+    of_name = [failure for failure in recent if failure.name == attempt.name]
+    of_network = [failure for failure in recent if failure.network == attempt.network]
+    of_pair = [failure for failure in of_name if failure.network == attempt.network]
     limits = [(of_pair, FAILURES_PER_PAIR_MAX)]
     if not attempt.network.startswith(_BROWSER):
         limits += [(of_name, FAILURES_PER_NAME_MAX), (of_network, FAILURES_PER_NETWORK_MAX)]

@@ -23,7 +23,7 @@ from mmo_trio.brands.apply import (
 )
 from mmo_trio.brands.description import brand_texts, brand_to_json, method_name
 from mmo_trio.brands.file import read_brands_file
-from mmo_trio.cli.commands.brand_keys import key
+from mmo_trio.cli.commands import brand_keys
 from mmo_trio.cli.support.brand_records import brand_keys_to_json, find_brand
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
@@ -45,7 +45,7 @@ def brands() -> None:
     """Show and change brands, their methods and keys."""
 
 
-brands.add_command(key)
+brands.add_command(brand_keys.key)
 
 
 @brands.command("apply")

@@ -271,7 +271,7 @@ class _Exchange:
         if event["type"] == "http.response.start":
             fields = tuple((name.lower(), value) for name, value in event["headers"])
             # The framing is the listener's alone: a second length would be a smuggled response.
-            kept = tuple(field for field in fields if field[0] not in LISTENER_FIELDS)
+            kept = tuple((name, value) for name, value in fields if name not in LISTENER_FIELDS)
             length = _content_length(fields)
             await self.writer.begin(event["status"], kept, length=length)
             if length is None:  # A stream may last, and takes hardly any time.

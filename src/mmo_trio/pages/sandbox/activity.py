@@ -135,7 +135,7 @@ async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[Shown
     """Return these callbacks with what was sent and what was answered, in their order."""
     store = pages_context().store
     key = await find_shown_key()
-    payments = await store.transactions([request.gateway_reference for request in recorded])
+    payments = await store.transactions([callback.gateway_reference for callback in recorded])
     shown = []
     for callback in recorded:
         reference = callback.gateway_reference

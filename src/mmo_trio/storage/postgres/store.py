@@ -266,8 +266,8 @@ class PostgresStore(Store):
             commit_key, keys = doubt
             keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
-                is_committed = await self._is_committed(commit_key)
-                if is_committed or maintenance.may_be_forgotten(commit_key.id):
+                was_committed = await self._is_committed(commit_key)
+                if was_committed or maintenance.may_be_forgotten(commit_key.id):
                     found += await self._read(
                         partial(queries.open_intents, holder=self._holder, keys=keys)
                     )
