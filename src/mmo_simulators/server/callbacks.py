@@ -71,8 +71,8 @@ async def call_back(request: HttpRequest, *, open_stream: OpenStream) -> HttpRes
             stream = await open_stream(target)
             try:
                 return await _exchange(stream, request, target)
-            # Without a farewell: the answer is there, or nobody waits for it any more.
             finally:
+                # Without a farewell: the answer is there, or nobody waits for it any more.
                 await trio.aclose_forcefully(stream)
         except (OSError, trio.BrokenResourceError, h11.ProtocolError) as error:
             raise ExchangeFailed(

@@ -111,8 +111,8 @@ class _SimulatorServer:
         response: HttpResponse | None
         try:
             response = await self._send_callback(request)
-        # No answer is one too: most operators send such a callback again.
         except ExchangeFailed:
+            # No answer is one too: most operators send such a callback again.
             response = None
         self._simulator.on_callback_response(request, response, now=self._now())
         self._changed.set()

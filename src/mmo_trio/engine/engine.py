@@ -526,8 +526,8 @@ class Engine:
         began = trio.current_time()
         try:
             await self.store.transact(needed, batch.decide)
-        # 1. The store did not take it, or cannot say: every caller is told which of the two.
         except STORE_ERRORS as error:
+            # 1. The store did not take it, or cannot say: every caller is told which of the two.
             self.statistics.failed_batches += 1
             self.statistics.last_failure_at = trio.current_time()
             log_store_failure(logger, "batch_commit_failed", error, inputs=len(pending_inputs))

@@ -474,8 +474,8 @@ class PawapayProvider:
 
         try:
             answer = yield self._configuration_question()
-        # Without it nothing is refused by us: the next payment asks again.
         except ExchangeFailed:
+            # Without it nothing is refused by us: the next payment asks again.
             return
 
         # Any answer ends the questions for a while, also an error that lasts.

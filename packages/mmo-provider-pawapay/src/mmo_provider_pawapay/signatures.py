@@ -115,8 +115,8 @@ def load_private_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     """Return a private key of the curve P-256. Raises ValueError for anything else."""
     try:
         key = load_pem_private_key(pem, None)
-    # A key with a passphrase, which the settings have no place for.
     except TypeError:
+        # A key with a passphrase, which the settings have no place for.
         raise ValueError("it is encrypted") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ValueError("it is of another kind")

@@ -266,8 +266,8 @@ class WaveProvider:
         about = ReversalReports(reversal, self.name)
         try:
             session = yield from self._search_session(transaction, now=now)
-        # No refund was asked for yet.
         except (ExchangeFailed, Unclear):
+            # No refund was asked for yet.
             return about.never_received()
 
         if session is None or not session.was_paid:

@@ -81,13 +81,11 @@ def ask_all(provider: str, questions: Sequence[AccountQuestion]) -> AccountCheck
             findings[SIGN_IN] = AccountFinding(
                 provider, SIGN_IN, AccountState.WORKS, "", "The operator accepts the keys."
             )
-
-        # 1. Not sent, lest the operator lock the credential: what is known of it stays.
         except CredentialStopped:
+            # 1. Not sent, lest the operator lock the credential: what is known of it stays.
             continue
-
-        # 2. No token: the other questions would end the same way, and could lock the keys.
         except ExchangeFailed as failure:
+            # 2. No token: the other questions would end the same way, and could lock the keys.
             if failure.sign_in_status is not None:
                 return (*findings.values(), sign_in_finding(provider, failure.sign_in_status))
 

@@ -420,6 +420,6 @@ def _load(body: bytes) -> Any:
     """Return what JSON says, also behind a byte order mark; None where it is none."""
     try:
         return json.loads(body)
-    # An operator's body may be nested deeper than the parser follows: it is no JSON that is kept.
     except (ValueError, RecursionError):
+        # It may be nested deeper than the parser follows: then it is kept as no JSON.
         return None

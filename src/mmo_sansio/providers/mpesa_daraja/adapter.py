@@ -585,8 +585,8 @@ class DarajaProvider:
         if about.transaction.progress.stage is Stage.AWAITING_RESULT:
             return about.accepted()
 
-        later = about.unreachable("Daraja will answer the poll by a callback.")
-        return evolve(later, is_answered_later=True)
+        asked = about.unreachable("Daraja will answer the poll by a callback.")
+        return evolve(asked, is_answered_later=True)
 
     def _ask_by_receipt(
         self,
@@ -743,8 +743,8 @@ def _parse_row(provider: str, account: MpesaAccount, row: Any) -> DepositReport 
             return DepositReport(
                 provider, receipt, account.shortcode, bill_reference, amount, party, trust
             )
-    # A row that is no object, or has a member of another type: a person looks at it.
     except (ValueError, AttributeError):
+        # A row that is no object, or has a member of another type: a person looks at it.
         pass
 
     return UnmatchedNotified(provider, stored_text(json.dumps(row).encode()))

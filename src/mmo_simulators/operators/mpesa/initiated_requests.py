@@ -227,8 +227,8 @@ class InitiatedRequests:
     ) -> str | None:
         try:
             plain = self.decrypt(b64decode(form["SecurityCredential"], validate=True))
-        # What can't be decrypted is a wrong password: M-Pesa tells no more.
         except ValueError:
+            # What can't be decrypted is a wrong password: M-Pesa tells no more.
             plain = None
         return find_refusal(account, initiator, plain, operation)
 
