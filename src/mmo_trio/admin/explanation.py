@@ -12,11 +12,12 @@ from attrs import frozen
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import WithheldReason
-from mmo_sansio.payments.evidence import CONTRARY_REASONS, find_contradiction
+from mmo_sansio.payments.evidence import CONTRARY_REASONS, contradicts, find_contradiction
 from mmo_sansio.values.clock import elapsed, format_with_microseconds
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import DepositClaim, Source, Stage, Status, Transaction, Type
-from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor
+from mmo_sansio.values.reversals import Reversal, ReversalState
+from mmo_trio.admin.told_wrong import ToldWrong
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import format_span
@@ -225,19 +226,24 @@ def _is_contradicted(history: PaymentHistory) -> bool:
     looked into it; not where all that a failed payment has moved has gone back."""
     transaction = history.transaction
     succeeded = transaction.status is Status.SUCCESS
+    contrary = [
+        entry for entry in history.suspense if contradicts(succeeded, entry.reason, entry.content)
+    ]
+
+    # Each report by its own receipt and amount: a payment may have been paid twice, and more may
+    # have been paid than was requested.
+    if contrary and not succeeded:
+        reports = (ToldWrong(transaction, entry, None, history.reversals) for entry in contrary)
+        is_left = any(report.back.minor < report.reported_money.minor for report in reports)
+        return is_left or bool(history.claims)
+
     evidence = find_contradiction(
         transaction,
         succeeded=succeeded,
         claims=history.claims,
-        entries=[(entry.reason, entry.content) for entry in history.suspense],
+        entries=[(entry.reason, entry.content) for entry in contrary],
     )
-    if evidence is None:
-        return False
-
-    gone_back = reversed_minor(
-        reversal for reversal in history.reversals if reversal.state.has_moved
-    )
-    return succeeded or gone_back < transaction.order.requested.minor
+    return evidence is not None
 
 
 def _reversal_sentences(history: PaymentHistory) -> Iterator[str]:

@@ -27,7 +27,7 @@ from mmo_sansio.messages.reversals import (
 )
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, SECOND, Span, later
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import DepositTrust, Evidence, Operation, Source, Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import ReversalState
@@ -327,6 +327,38 @@ async def test_money_by_another_receipt_is_listed_though_that_of_the_first_is_ba
     text = merchant_message(found)
     assert "has gone back to the payer" not in text
     assert "by another receipt. Do not deliver, and do not pay it back yourself," in text
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("returned", [None, 15_000], ids=["all", "what was requested"])
+@pytest.mark.parametrize("final", [7_500, 15_000, 20_000], ids=["less", "the same", "more"])
+async def test_nobody_is_advised_to_pay_again_before_all_that_was_paid_has_gone_back(
+    final: int, returned: int | None
+) -> None:
+    if returned is not None and returned > final:
+        returned = None
+    advice = EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].advice
+    async with StoreFile().open() as store:
+        await play(store, a.a_wake(), evolve(PAID, final=Money(final, "KES")))
+        payment = await _payment(store)
+        assert advice not in " ".join(conclusions(await load_payment_history(store, payment)))
+        await give_back(store, await ask_back(store, amount=returned))
+        text = " ".join(conclusions(await load_payment_history(store, payment)))
+    assert (advice in text) is (returned in (None, final))
+    assert ("nobody should pay again" in text) is (returned not in (None, final))
+
+
+@pytest.mark.spec("S5")
+async def test_nobody_is_advised_to_pay_again_while_money_by_another_receipt_is_out() -> None:
+    async with StoreFile().open() as store:
+        paid = evolve(PAID, final=Money(15_000, "KES"))
+        await play(store, a.a_wake(), paid)
+        await give_back(store, await ask_back(store, amount=None))
+        once_more = evolve(paid, source=Source.WEBHOOK, provider_reference="SG632NMUZZ")
+        await submit_batch(store, (once_more, EXPIRED))
+        text = " ".join(conclusions(await load_payment_history(store, await _payment(store))))
+    assert "nobody should pay again" in text
+    assert EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].advice not in text
 
 
 @pytest.mark.spec("S5")
