@@ -13,6 +13,7 @@ from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState
 from mmo_trio.console import reversals
+from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.system.clock import GatewayClock
 from tests.runtime.console.conftest import STAFF, SignedIn
@@ -310,3 +311,16 @@ async def test_the_list_shows_states_and_goes_on_with_older_ones(
     assert f'/payments/{older}">' in page
     assert 'rel="next"' not in page
     assert (await sam.get("/reversals?before=nowhere")).status == 400
+
+
+async def test_a_simulated_reversal_stands_in_no_sum_beside_an_account_that_moves_money(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = await paid_payment(sandbox)
+    ann = await signed_in("ann")
+    assert (await ann.post(f"/payments/{reference}/reversals", **ASKED)).status == 303
+    assert "<strong>KES 50.00</strong> to give back" in await text_of(ann, "/reversals")
+    monkeypatch.setattr(ConsoleContext, "moves_no_money", False)
+    page = await text_of(ann, "/reversals")
+    assert f"/payments/{reference}" in page
+    assert "to give back" not in page
