@@ -53,6 +53,7 @@ from mmo_trio.settings import Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import RUNNING_FILE, ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.descriptors import raise_descriptor_limit, share_descriptors
+from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.logs import sandbox_time_in_logs
 
@@ -221,12 +222,24 @@ async def run_components(
     logger.info("service_stopped")
 
 
-async def _compile_templates(apps: Sequence[WebApp]) -> None:
+async def _compile_templates(apps: Sequence[WebApp], stop: trio.Event) -> None:
     """Compile the templates of these apps, those of payers first, once what has waited for the
-    start is done."""
-    await trio.sleep(TEMPLATES_WAIT_S)
-    for app in apps:
-        await app.compile_templates()
+    start is done; nothing waits for it at the stop."""
+    async with trio.open_nursery() as compiling:
+
+        async def compile_all() -> None:
+            await trio.sleep(TEMPLATES_WAIT_S)
+            try:
+                for app in apps:
+                    await app.compile_templates()
+            except Exception as error:
+                # A page compiles its own with its first view; payments go on without any.
+                logger.warning("templates_not_compiled", fault=describe_fault(error))
+            compiling.cancel_scope.cancel()
+
+        compiling.start_soon(compile_all)
+        await stop.wait()
+        compiling.cancel_scope.cancel()
 
 
 @frozen
@@ -311,7 +324,7 @@ class Listeners:
             ),
         )
         if self.compiles_templates:
-            nursery.start_soon(_compile_templates, (pages, console))
+            nursery.start_soon(_compile_templates, (pages, console), self.shutdown.requested)
 
     async def _serve(self, nursery: trio.Nursery, name: str, context: ListenerContext) -> None:
         await nursery.start(serve_http, context, [self.connection_listeners[name]])
