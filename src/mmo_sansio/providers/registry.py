@@ -89,7 +89,9 @@ class ProviderKind:
             return False
 
         host = _HOST.match(adapter.base_url.lower())
-        return host is None or not any(_fits(host[1], pattern) for pattern in self.production_hosts)
+        if host is None:
+            return False
+        return not any(_fits(host[1], pattern) for pattern in self.production_hosts)
 
     def open_adapter(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext

@@ -61,5 +61,12 @@ def test_of_a_kind_that_names_no_hosts_every_account_counts_as_money() -> None:
     assert not hidden.is_simulated(cast(Provider, SimpleNamespace()))
 
 
+def test_an_address_without_a_host_that_can_be_read_counts_as_money() -> None:
+    kind = evolve(PROVIDER_KINDS["mtn_momo"], production_hosts=("api.example",))
+    assert kind.is_simulated(at("https://test.example/v1"))
+    for url in ("api.example/v1", ""):
+        assert not kind.is_simulated(at(url)), url
+
+
 def test_each_built_in_kind_but_the_sandbox_names_its_hosts() -> None:
     assert [name for name, kind in KINDS.items() if not kind.production_hosts] == ["sandbox"]
