@@ -274,7 +274,12 @@ async def _approvals() -> list[Attention]:
         found.append(
             Attention(
                 False,
-                _counted(reversals.count, "reversal waits", "reversals wait", READ_MAX),
+                _numbered(
+                    reversals.count,
+                    "reversal waits",
+                    "reversals wait",
+                    has_more=reversals.has_more,
+                ),
                 _at_stake(reversals.amounts, "to give back"),
                 "reversals.list_reversals",
             )
@@ -299,9 +304,10 @@ async def _approvals() -> list[Attention]:
 @frozen
 class WaitingReversals:
     count: int
-    """At most READ_MAX."""
     amounts: Sequence[Money]
     """What they give back; simulated money is added to no other."""
+    has_more: bool
+    """Whether there may be others, which were not read."""
 
 
 async def read_waiting_reversals() -> WaitingReversals:
@@ -312,7 +318,9 @@ async def read_waiting_reversals() -> WaitingReversals:
     reversals = [reversal for reversal in unfinished if not reversal.state.has_ended]
     payments = await context.store.transactions([reversal.payment for reversal in reversals])
     moving = reversal_amounts(reversals, payments, moves_no_money=context.moves_no_money)
-    return WaitingReversals(len(reversals), moving)
+    # The limit is one of payments, and each may have several reversals.
+    has_more = len({reversal.payment for reversal in unfinished}) == READ_MAX
+    return WaitingReversals(len(reversals), moving, has_more)
 
 
 async def _low_floats() -> list[Attention]:
@@ -355,7 +363,11 @@ def _at_stake(amounts: Sequence[Money], word: str) -> str:
 
 
 def _counted(count: int, one: str, several: str, count_max: int) -> str:
-    more = "+" if count >= count_max else ""
+    return _numbered(count, one, several, has_more=count >= count_max)
+
+
+def _numbered(count: int, one: str, several: str, *, has_more: bool) -> str:
+    more = "+" if has_more else ""
     if count == 1:
-        return f"1 {one}"
+        return f"1{more} {one}"
     return f"{count:,}{more} {several}"

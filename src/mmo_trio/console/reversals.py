@@ -14,7 +14,7 @@ from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.money import AmountError, Money, written_money
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 from mmo_trio.admin.reversals import Reversals
-from mmo_trio.console.attention import READ_MAX, read_waiting_reversals
+from mmo_trio.console.attention import read_waiting_reversals
 from mmo_trio.console.context import console
 from mmo_trio.console.money_figures import format_sums
 from mmo_trio.console.notices import with_notice
@@ -86,7 +86,7 @@ async def _waiting_sums() -> str:
     waiting = await read_waiting_reversals()
     sums = format_sums(waiting.amounts)
     # Of more than are read the sum is that of these at least.
-    if sums and waiting.count == READ_MAX:
+    if sums and waiting.has_more:
         return f"{sums} or more"
     return sums
 

@@ -12,7 +12,7 @@ from mmo_sansio.providers.sandbox import adapter
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState
-from mmo_trio.console import reversals
+from mmo_trio.console import attention, reversals
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.system.clock import GatewayClock
@@ -324,3 +324,17 @@ async def test_a_simulated_reversal_stands_in_no_sum_beside_an_account_that_move
     page = await text_of(ann, "/reversals")
     assert f"/payments/{reference}" in page
     assert "to give back" not in page
+
+
+async def test_a_sum_of_what_was_read_says_that_there_may_be_more(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A payment may have several reversals: what is read is bounded by payments."""
+    monkeypatch.setattr(attention, "READ_MAX", 1)
+    ann = await signed_in("ann")
+    older, newer = await paid_payment(sandbox), await paid_payment(sandbox)
+    for reference, number in ((older, "1"), (newer, "1"), (newer, "2")):
+        asked = {**ASKED, "number": number}
+        assert (await ann.post(f"/payments/{reference}/reversals", **asked)).status == 303
+    assert "<strong>KES 100.00 or more</strong> to give back" in await text_of(ann, "/reversals")
+    assert "2+ reversals wait" in await text_of(ann, "/")
