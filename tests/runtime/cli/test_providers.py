@@ -10,17 +10,22 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 from click.testing import CliRunner, Result
 
 from mmo_sansio.messages.inputs import Input
+from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.testing import builders as a
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span, earlier, elapsed, later
 from mmo_sansio.values.money import Money
+from mmo_trio.cli.commands import providers
 from mmo_trio.cli.group import main
 from mmo_trio.cli.support.target import machine_user
-from mmo_trio.engine.engine import submit_once
+from mmo_trio.engine.engine import continue_clock, submit_once
+from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.providers.account_notes import finding_note
 
@@ -237,3 +242,56 @@ def test_only_accounts_with_an_operator_are_checked_and_recorded(
     existing = mmo("providers", "record", "kenya", "--to", file, "--data", data)
     assert (existing.exit_code, file.read_text()) == (2, "kept")
     assert "Name a new file." in existing.output
+
+
+async def set_back(url: str, by: Span) -> GatewayClock:
+    """Let the gateway's own time be this far ahead of the wall clock; return a clock that goes on
+    with it, as that of a process that serves does."""
+    clock = GatewayClock()
+    record = clock.record()
+    async with open_store(url, serving=True) as store:
+        await store.save_clock_record(evolve(record, time=later(record.time, by)))
+        await continue_clock(clock, store)
+    return clock
+
+
+@pytest.mark.spec("S3")
+def test_a_recording_ends_by_the_time_that_those_who_record_go_by(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is recorded once it is over by the gateway's own time, though the wall clock was set
+    back since."""
+    monkeypatch.setenv("MMO_PROVIDER__KENYA__KIND", "mpesa_daraja")
+    monkeypatch.setattr(providers, "CHECK_QUIET_S", 0.0)
+    url = f"sqlite:///{data / 'gateway.db'}"
+    clock = trio.run(set_back, url, Span(DAY))
+    seen: list[ProviderNote] = []
+
+    async def look(store: Store, *_: object) -> None:
+        seen.extend(await store.admin.provider_notes(NoteTopic.RECORDING))
+
+    monkeypatch.setattr(providers, "_watch_recording", look)
+    result = mmo("providers", "record", "kenya", "--to", data / "new.jsonl", "--data", data)
+    assert result.exit_code == 0, result.output
+    [asked] = seen
+    assert Span(0) < elapsed(clock.own_time(), asked.at) <= 10 * MINUTE
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.parametrize("ahead", [Span(3 * DAY), Span(-3 * DAY)], ids=["ahead", "behind"])
+def test_balances_are_those_of_the_last_hours_by_the_gateways_own_time(
+    data: Path, ahead: Span
+) -> None:
+    url = f"sqlite:///{data / 'gateway.db'}"
+    clock = trio.run(set_back, url, ahead)
+
+    async def note(ago: Span) -> None:
+        at = earlier(clock.own_time(), ago)
+        known = AccountBalance("sandbox", "KES", Money(1_000, "KES"), at, is_float=True)
+        async with open_store(url, serving=True) as store:
+            await store.admin.record_balances([known])
+
+    trio.run(note, Span(2 * DAY))
+    assert as_json("providers", "balances", "--data", data) == []
+    trio.run(note, Span(HOUR))
+    assert [row["balance"] for row in as_json("providers", "balances", "--data", data)] == ["10.00"]

@@ -16,7 +16,7 @@ from mmo_sansio.providers.common.account_check import SIGN_IN
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState, ExchangeFailed
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
-from mmo_sansio.values.clock import MINUTE, Span, later
+from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.commands.rehearse import rehearse
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
@@ -35,6 +35,7 @@ from mmo_trio.cli.support.target import (
     running_address,
     target_options,
 )
+from mmo_trio.engine.engine import continue_clock
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
@@ -193,7 +194,7 @@ def register(name: str, target: CommandTarget) -> None:
 
     # What the operator has accepted is kept: `providers check` shows it, and nobody else tells it.
     async def keep(store: Store) -> None:
-        await store.admin.note_provider(finding_note(registered, target.clock().wall_time()))
+        await store.admin.note_provider(finding_note(registered, await _own_time(target, store)))
 
     target.with_store(keep)
     print_status(f"{name} notifies this gateway of deposits. {registered.words}")
@@ -336,7 +337,7 @@ def balances(target: CommandTarget, as_json: bool) -> None:
     """
 
     async def look(store: Store) -> tuple[Sequence[KnownFloat], Mapping[str, ProviderNote]]:
-        now = target.clock().wall_time()
+        now = await _own_time(target, store)
         names = target.provider_titles()
         floats = await known_floats(store.admin, names, now)
         return floats, await float_refusals(store.admin, now)
@@ -376,6 +377,15 @@ def balances(target: CommandTarget, as_json: bool) -> None:
         raise NegativeAnswer("A float is low.")
 
 
+async def _own_time(target: CommandTarget, store: Store) -> Instant:
+    """Return the gateway's own time, with which the processes that serve compare what is noted of
+    providers: the machine's wall clock may have been set since they began. Raises
+    StoreUnavailable."""
+    clock = target.clock()
+    await continue_clock(clock, store)
+    return clock.own_time()
+
+
 @providers.command()
 @click.argument("name")
 @click.option("--to", type=file_type, required=True, help="The file; it must be new.")
@@ -394,12 +404,12 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
     Ctrl-C ends the recording early; the file is written either way. Each process records a mebibyte
     at most."""
     _operator_account(target, name)
-    until = later(target.clock().wall_time(), Span(minutes * MINUTE))
 
     async def run_recording(store: Store) -> Sequence[str]:
         # 1. Ask the processes that serve; all of them replace what is private by one random key.
         keyring = await target.open_keyring(store)
         sealed = seal_recording_key(keyring, name, secrets.token_bytes(16))
+        until = later(await _own_time(target, store), Span(minutes * MINUTE))
         request = ProviderNote(name, NoteTopic.RECORDING, "", until, sealed)
         await target.record(store, "provider_recording", f"provider:{name}", minutes=minutes)
         await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
