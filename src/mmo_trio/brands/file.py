@@ -736,17 +736,26 @@ def parse_brands(
 
     top = FileTable(source, document, providers, rules, Path(source).parent, elsewhere)
     faults = list(top.unknown_keys(("brand",)))
+    tables: Sequence[FileTable] = ()
+    with collected(faults):
+        tables = top.tables("brand", "[[brand]]")
+
     brands: list[ConfiguredBrand] = []
-    for table in top.tables("brand", "[[brand]]"):
+    for table in tables:
         with collected(faults):
             brands.append(_parse_brand(source, table))
 
-    raise_faults(faults)
-
     # Across brands: each of these leads a request to one brand.
-    _check_unique(source, "id", (brand.brand.id for brand in brands))
-    _check_unique(source, "host", (brand.brand.host for brand in brands if brand.brand.host))
-    _check_unique(source, "api_key", (key for brand in brands for key in brand.api_keys))
+    names = {
+        "id": [brand.brand.id for brand in brands],
+        "host": [brand.brand.host for brand in brands if brand.brand.host],
+        "api_key": [key for brand in brands for key in brand.api_keys],
+    }
+    for name, values in names.items():
+        with collected(faults):
+            _check_unique(source, name, values)
+
+    raise_faults(faults)
     return tuple(brands)
 
 

@@ -278,6 +278,26 @@ def test_all_faults_of_a_file_are_named_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('enabled = 3\n[brand]\nid = "acme"', ["enabled: there is no", "brand: it is no list"]),
+        (SMALL + "typo = 1\n" + SMALL * 2, ["brand acme, typo: there is no", "acme stands there"]),
+        (
+            (SMALL + 'host = "a.example"\n') * 2,
+            ["id acme stands there twice", "host a.example stands there twice"],
+        ),
+    ],
+    ids=["no tables", "twice beside a fault", "twice twofold"],
+)
+def test_no_fault_hides_one_of_another_kind(text: str, said: list[str]) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read(text)
+    lines = str(raised.value).splitlines()
+    assert len(lines) == len(said)
+    assert all(words in line for words, line in zip(said, lines, strict=True)), lines
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.toml"):
         read_brands_file(tmp_path / "nowhere.toml", providers=PROVIDERS, rules=RULES)
