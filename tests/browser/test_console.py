@@ -266,7 +266,7 @@ def test_the_first_screen_of_a_phone_says_what_is_wrong(browser: Browser, office
 def test_a_desk_leaves_no_hole_between_the_cards(browser: Browser, office: Sandbox) -> None:
     with browser_page(browser, viewport={"width": 1280, "height": 800}) as page:
         sign_in(page, office, "ada")
-        for cards in (".pair > .card", ".charts > div"):
+        for cards in (".pair > .card", ".charts .chart"):
             boxes = [card.bounding_box() for card in page.locator(cards).all()]
             around = page.locator(cards.partition(" ")[0]).bounding_box()
             assert around is not None
@@ -280,6 +280,10 @@ def test_a_desk_leaves_no_hole_between_the_cards(browser: Browser, office: Sandb
 
             assert list(ends.values()) == [pytest.approx(right, abs=1)] * len(ends)
             assert len(heights) == len(ends), "the cards of a row are equally high"
+
+        tops = page.locator(".kpi").evaluate_all("cells => cells.map(cell => cell.offsetTop)")
+        assert len(tops) >= 4
+        assert len(set(tops)) == 1, "none of the key figures stands alone below the others"
 
 
 def test_a_payment_is_one_line_whatever_there_is_to_say(browser: Browser, office: Sandbox) -> None:
