@@ -207,6 +207,7 @@ async def test_failed_callbacks_and_the_breaker_are_shown(
     assert "again</button>" not in page
     breakers = (await vera.get("/breakers")).body.decode()
     assert breakers.count("stopped</span></td>") == 2
+    assert breakers.count('<tr class="day">') == 1, "the date stands once, not in each row"
     stopped = (await vera.get(f"/payments/{answer.json['gatewayReference']}")).body.decode()
     assert "not delivered (callbacks stopped)</span>" in stopped
     assert re.search(r"<strong>The callback was not delivered: [^<]+</strong>", stopped)
