@@ -99,7 +99,8 @@ async def test_a_form_after_the_end_of_a_session_comes_back_filled_and_is_not_se
 ) -> None:
     await record_entry(sandbox)
     sam = await signed_in("sam")
-    await sam.get("/suspense?show=all")
+    book = await sam.get("/suspense?show=all")
+    assert b">Close entry 1</button>" in book.body
     await sandbox.advance("31m")
     asked = await sam.post("/suspense/1/close", note=NOTE, from_page="/suspense?show=all")
     assert asked.status == 403
