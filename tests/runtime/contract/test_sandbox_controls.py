@@ -565,6 +565,19 @@ async def test_people_get_pages_of_what_has_happened_and_programs_json(sandbox: 
     assert b"&#34;value&#34;: &#34;250&#34;" in requests, "its body"
 
 
+async def test_an_entry_in_suspense_has_the_reference_that_its_merchant_knows(
+    sandbox: Running,
+) -> None:
+    accepted = await sandbox.merchant.accepted(
+        scenario="conflicting", merchantReference="order-4712"
+    )
+    reference = accepted["gatewayReference"]
+    await sandbox.merchant.ended(reference)
+    await sandbox.advance("5s")
+    shown = (await ask(f"{sandbox.ready.pages}/sandbox/suspense", headers=BROWSER)).body.decode()
+    assert f'<strong>order-4712</strong><br><span class="small dim">{reference}</span>' in shown
+
+
 async def test_a_callback_is_shown_with_headers_body_and_the_shops_answer(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin")
     reference = accepted["gatewayReference"]

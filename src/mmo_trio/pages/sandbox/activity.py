@@ -125,10 +125,19 @@ async def requests() -> Response:
 @pages.get("/suspense")
 async def suspense() -> Response:
     """List the open entries of the suspense book."""
-    entries = await pages_context().store.admin.suspense(brand=request.args.get("brand"))
-    if wants_page():
-        return await _page("suspense.html", entries=entries, moment=_moment, indented=_indented)
-    return json_response([suspense_entry_to_json(entry) for entry in entries])
+    store = pages_context().store
+    entries = await store.admin.suspense(brand=request.args.get("brand"))
+    if not wants_page():
+        return json_response([suspense_entry_to_json(entry) for entry in entries])
+
+    references = [entry.gateway_reference for entry in entries if entry.gateway_reference]
+    return await _page(
+        "suspense.html",
+        entries=entries,
+        payments=await store.transactions(references),
+        moment=_moment,
+        indented=_indented,
+    )
 
 
 async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[ShownCallback]:
