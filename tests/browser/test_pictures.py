@@ -82,6 +82,8 @@ def test_every_part_in_every_state(page: Page, narrow_page: Page, sandbox: Sandb
         for scheme in ("light", "dark"):
             shown.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             shown.goto(f"{sandbox.pages}/sandbox/design")
+            width = shown.evaluate("document.documentElement.scrollWidth")
+            assert width == shown.evaluate("innerWidth"), "it scrolls in one direction only"
             check_axe(shown)
             screenshot(shown, f"{name}{'-dark' if scheme == 'dark' else ''}", full_page=True)
 
