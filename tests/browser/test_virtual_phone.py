@@ -352,4 +352,8 @@ def test_the_only_request_is_listed(narrow_page: Page, tmp_path: Path) -> None:
             "}).map((word) => word.data)"
         )
         assert broken == [], "a path breaks before a stroke"
+        line = narrow_page.locator("tbody tr").first.evaluate(
+            "(row) => getComputedStyle(row).borderBottomStyle"
+        )
+        assert line == "none", "what belongs together has no line in between"
         screenshot(narrow_page, "requests-narrow")
