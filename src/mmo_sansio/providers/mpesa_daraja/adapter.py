@@ -1,5 +1,9 @@
 """Holds the conversations with Daraja: the requests, and the reports from its responses.
 
+The response to a submission says only that it was taken, or refused. The response to a question
+about a push has its state. All other questions, about pay-outs, taxes, receipts, deposits and
+balances, are answered by callbacks, which `notifications` reads.
+
 Daraja keeps a list of the payments to the shortcode for 48 hours (Pull Transactions). It is the
 answer to our own request about our own shortcode, so what stands in it is confirmed. Its rows are
 nested or not, and how many a page has is not published."""
@@ -149,7 +153,7 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
     }
 )
 
-
+# What a person is told of a product, by its name.
 NO_PRODUCT: Final = (
     "The app does not have this product: {}. Whoever manages the app in Daraja's portal adds it; "
     "where the portal does not offer it, Safaricom's support does."
@@ -299,15 +303,17 @@ class DarajaProvider:
         hint = parse_hint(transaction.progress.hint)
         about = PaymentReports(transaction, self.name)
 
-        # A push whose answer was lost has no id until a callback has named it.
+        # 1. What a callback has named: the id of a push whose response was lost, and a receipt.
         known_as = transaction.progress.provider_reference or hint.id
         evidence = transaction.progress.evidence
         if evidence is not None:
+            # It was called paid: no earlier refusal may end it.
             hint = evolve(hint, refused="")
             # The gatewayReference stands for a receipt that Daraja did not name.
             if evidence.receipt != transaction.reference:
                 hint = evolve(hint, receipt=evidence.receipt)
 
+        # 2. A push: the response itself has its state.
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
             report = yield from self._poll_push(about, known_as, hint, now=now)
             # The query names no receipt: the one that a callback has named is asked about.
@@ -321,6 +327,7 @@ class DarajaProvider:
 
             return report
 
+        # 3. Money out: the response says only that a callback will have the state.
         if key == DIRECT_PAYOUT:
             # That Daraja finds it by our own id is assumed: its page names ids of M-Pesa's.
             own = conversation_id(transaction.reference)
@@ -329,6 +336,7 @@ class DarajaProvider:
         if key == DIRECT_TAXPAYOUT and known_as:
             return (yield from self._poll_status(about, known_as, hint, now=now))
 
+        # 4. There is no id to ask by, or nothing was requested: only a callback reports it.
         return about.cannot_tell()
 
     @property
@@ -492,11 +500,12 @@ class DarajaProvider:
 
         code = code_member(document, "ResponseCode")
         message = text_member(document, "ResponseDescription")
-        # An error number where a pay-in should have been prompted: no prompt, and so no payment.
-        has_no_picture = bool(code) and about.transaction.order.flow is Flow.QR
-        if has_no_picture or (
-            about.transaction.order.type is Type.PAYIN and codes.is_error_number(code)
-        ):
+        order = about.transaction.order
+
+        # Any code in place of a picture, or an error number in place of a prompt: nobody can pay.
+        is_picture_refused = order.flow is Flow.QR and bool(code)
+        is_prompt_refused = order.type is Type.PAYIN and codes.is_error_number(code)
+        if is_picture_refused or is_prompt_refused:
             return about.failed(ErrorCode.TRANSACTION_DECLINED, code, message)
 
         # For money out even an error number is no proof that nothing will be paid.
@@ -541,19 +550,22 @@ class DarajaProvider:
         submitted_at = Instant(about.transaction.progress.submitted_at or 0)
         operation = OPERATIONS[operation_key(about.transaction)]
 
-        # The answer comes as a callback: what it may decide stands in its address.
+        # 1. The answer comes as a callback: what it may decide stands in its address.
+        is_refusal_old = elapsed(submitted_at, now.time) >= codes.REFUSAL_FINAL_AFTER
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
             order.requested.minor,
             about.version,
-            now.time,
-            bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now.time),
-            hint.refused or hint.code,
-            bool(hint.refused) and elapsed(submitted_at, now.time) >= codes.REFUSAL_FINAL_AFTER,
+            asked_at=now.time,
+            not_found_is_final=bool(submitted_at)
+            and operation.is_not_found_final(submitted_at, now=now.time),
+            reported_code=hint.refused or hint.code,
+            refusal_is_final=bool(hint.refused) and is_refusal_old,
             credential=self.account.initiator.credential,
         )
-        # A receipt that was named is asked about as well: M-Pesa may not find a conversation's id.
+
+        # 2. A receipt that was named is asked about, too: M-Pesa may not find a conversation's id.
         if about.transaction.progress.evidence is not None:
             yield from self._ask_by_receipt(
                 about.transaction, hint.receipt, provider_reference, now=now
@@ -563,6 +575,7 @@ class DarajaProvider:
                 about.transaction, hint.receipt, provider_reference, failed_with=hint.code, now=now
             )
 
+        # 3. The question itself. Its response says only whether it was taken.
         try:
             answer = yield requests.status_query(
                 self.account, about.transaction, provider_reference, address
@@ -581,7 +594,8 @@ class DarajaProvider:
 
         if answer.status != 200 or code != codes.SUCCESS:
             return about.unreachable(f"Daraja answered {answer.status} to a poll.")
-        # Asked, and waiting: the payment is known to M-Pesa, or will be found not to be.
+
+        # 4. Asked, and waiting: the payment is known to M-Pesa, or will be found not to be.
         if about.transaction.progress.stage is Stage.AWAITING_RESULT:
             return about.accepted()
 
