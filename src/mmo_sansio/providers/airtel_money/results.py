@@ -211,10 +211,7 @@ def poll_report(
 
     code = payment.find_code(response)
     is_answer = response.status == 200 and response.is_clear
-    is_contradicted = code is not None and code.outcome in (
-        codes.AirtelOutcome.REJECTED,
-        codes.AirtelOutcome.NOT_FOUND,
-    )
+    is_contradicted = code is not None and code.outcome in _REFUSALS
     match response.transaction_status:
         # 1. Paid: every part of the answer says so.
         case "TS" if is_answer and response.success is True and not is_contradicted:
@@ -283,9 +280,9 @@ def _is_rejected(response: wire.AirtelResponse, code: codes.AirtelCode | None) -
 
 def refuses_account(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:
     """Tell whether the answer to a submission refuses the application, its signature or our PIN, so
-    that it says nothing of the payment: by a code that may be about the payer, too, only its words
-    do. A 403 that is not Airtel's own comes from a firewall in front of it, and is the same for
-    each."""
+    that it says nothing of the payment. One code is used for the payer's number as well, and its
+    words tell which is meant: `find_code` has read them. A 403 that is not in Airtel's form comes
+    from a firewall in front of it, which would turn away each payment."""
     # Without a code the status is all there is.
     if code is None:
         return response.status in (401, 403) and response.success is not True
@@ -294,7 +291,8 @@ def refuses_account(response: wire.AirtelResponse, code: codes.AirtelCode | None
 
 
 def _is_airtels(response: wire.AirtelResponse, code: codes.AirtelCode | None) -> bool:
-    """Tell whether Airtel itself refuses the account, and not what stands in front of it."""
+    """Tell whether Airtel itself refuses the account, and not a firewall in front of it, whose 403
+    has neither a code nor a success."""
     return code is not None or response.success is not None or response.status != 403
 
 
@@ -339,10 +337,12 @@ def refund_report(response: wire.AirtelResponse, about: ReversalReports) -> Reve
     status = response.status
     is_done = response.transaction_status in _DONE_STATUSES
 
-    # 1. Nothing was taken: too many requests, or what refuses the account.
+    # 1. Nothing was taken: too many requests, or Airtel refuses the account.
     if status == TOO_MANY_REQUESTS:
         return about.never_received()
 
+    # A firewall's 403 is no word of Airtel's. A payment waits all the same; but no id of ours tells
+    # whether a refund has arrived, so it is left to a person.
     is_refused = not codes.is_inconclusive_status(status) and refuses_account(response, code)
     if is_refused and _is_airtels(response, code):
         return about.never_received()
