@@ -53,7 +53,9 @@ def show_differences(before: Brand, after: Brand) -> list[tuple[str, list[ShownD
     method."""
     groups: dict[str, list[ShownDifference]] = {}
     for (method, place), old, new in changed_values(before, after):
-        groups.setdefault(method or WHOLE_BRAND, []).append(_show(_setting_words(place), old, new))
+        difference = _show(_setting_words(place), old, new)
+        groups.setdefault(method or WHOLE_BRAND, []).append(difference)
+
     return list(groups.items())
 
 
@@ -70,23 +72,28 @@ def summarize(groups: Sequence[tuple[str, Sequence[ShownDifference]]]) -> str:
 def list_change_texts(before: Brand, after: Brand) -> Sequence[str]:
     """Return each change between two versions of a brand in a few words, `mpesa_ke: Max KES
     250,000.00 → 2,500,000.00`; of several to one method only the first names it."""
-    return [
-        _summarize_one(difference)
-        if index or title == WHOLE_BRAND
-        else f"{title}: {_summarize_one(difference)}"
-        for title, group in show_differences(before, after)
-        for index, difference in enumerate(group)
-    ]
+    texts: list[str] = []
+    for title, group in show_differences(before, after):
+        group_texts = [_summarize_one(difference) for difference in group]
+        if title != WHOLE_BRAND:
+            group_texts[0] = f"{title}: {group_texts[0]}"
+
+        texts += group_texts
+
+    return texts
 
 
-def _summarize_one(each: ShownDifference) -> str:
-    if each.members:
-        return f"{each.setting}, {_members_words(each.members)}"
+def _summarize_one(difference: ShownDifference) -> str:
+    setting = difference.setting
+    if difference.members:
+        return f"{setting}, {_members_words(difference.members)}"
 
-    texts = ["none" if value is None else value.text for value in (each.before, each.after)]
-    currency = each.setting.rpartition(" ")[2]
+    # Of a limit the setting names the currency already: `Max KES`.
+    currency = setting.rpartition(" ")[2]
+    values = (difference.before, difference.after)
+    texts = ["none" if value is None else value.text for value in values]
     before, after = (text.removeprefix(f"{currency} ") for text in texts)
-    return f"{each.setting} {before} → {after}"
+    return f"{setting} {before} → {after}"
 
 
 def _members_words(members: Sequence[tuple[str, str]]) -> str:
@@ -94,17 +101,24 @@ def _members_words(members: Sequence[tuple[str, str]]) -> str:
 
 
 def _setting_words(place: str) -> str:
-    """Return a place in the file in the words of the form: `limits.KES.max` is `Max KES`."""
+    """Return a place in the file in the words of the form: `limits.KES.max` is `Max KES`,
+    `page.support_url` is `Page support url`."""
+    # The place of a method's provider is empty, as it stands for the method itself.
+    if not place:
+        return "Provider"
+
     table, *names = place.split(".")
-    words = (
-        " ".join([table, *names] if table != "limits" else reversed(names)).replace("_", " ")
-        or "provider"
-    )
-    return words[0].upper() + words[1:]
+    words = [table, *names]
+    if table == "limits":
+        words = names[::-1]
+
+    text = " ".join(words).replace("_", " ")
+    return text[0].upper() + text[1:]
 
 
 def _show(setting: str, old: Any, new: Any) -> ShownDifference:
     match old, new:
+        # Numbers on both sides are compared digit by digit; true and false are none.
         case Money(), Money():
             head = f"{new.currency} "
             texts = (format_amount(amount).removeprefix(head) for amount in (old, new))
@@ -117,8 +131,9 @@ def _show(setting: str, old: Any, new: Any) -> ShownDifference:
             )
         case frozenset(), frozenset():
             return ShownDifference(setting, None, None, members=list(_members(old, new)))
+        # A text, or what one of the versions lacks.
         case _:
-            is_amount = isinstance(new if old is None else old, Money)
+            is_amount = isinstance(old, Money) or isinstance(new, Money)
             return ShownDifference(setting, _unmarked(old), _unmarked(new), is_number=is_amount)
 
 
@@ -146,13 +161,23 @@ def _ratio(old: int, new: int) -> str:
 
 
 def _members(old: frozenset[str], new: frozenset[str]) -> Iterator[tuple[str, str]]:
-    for value in sorted(old | new):
-        yield value, "removed" if value not in new else "added" if value not in old else ""
+    """Yield each member of both versions, and what becomes of it."""
+    for member in sorted(old | new):
+        if member not in new:
+            yield member, "removed"
+        elif member not in old:
+            yield member, "added"
+        else:
+            yield member, ""
 
 
 def _unmarked(value: Any) -> MarkedText | None:
+    """Return a value of which nothing is marked; None where there is none."""
     if value is None:
         return None
-    return MarkedText(
-        "", format_amount(value) if isinstance(value, Money) else value_text(value), ""
-    )
+
+    text = value_text(value)
+    if isinstance(value, Money):
+        text = format_amount(value)
+
+    return MarkedText("", text, "")
