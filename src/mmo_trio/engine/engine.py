@@ -7,7 +7,14 @@ for a moment. Where the store allows it, further batches begin before the end of
 as enough inputs wait that share no key with it: enough is a share of those that are being made
 durable, so batches are small under low load and large under high load. The store calls the payment
 rules with a working set that contains exactly what the batch reads; they are pure, so it doesn't
-matter in which thread, or how often, that happens."""
+matter in which thread, or how often, that happens.
+
+An input comes by `Engine.submit` or `Engine.enqueue`, as a `PendingInput`, and waits in the
+`InputQueue`. As many tasks as the store allows batches at once take what may be decided now
+(`_next_batch`, by the rule of `next_batch_begins`), and have the store decide and commit it
+(`_commit_batch`): it calls `Batch.decide`. `Batch.complete` then gives each caller its reply, and
+the `Outbox` the work that follows. Commands, which run beside a serving process or without one, use
+`submit_once`."""
 
 from __future__ import annotations
 
@@ -222,12 +229,12 @@ class InputQueue:
         # an input never overtakes an earlier one of the same payment.
         closed = set(self._active_keys)
         while self._queued and len(taken) < limit and len(taken) + len(passed) < SCAN_MAX:
-            each = self._queued.popleft()
-            if closed.isdisjoint(each.keys):
-                taken.append(each)
+            pending = self._queued.popleft()
+            if closed.isdisjoint(pending.keys):
+                taken.append(pending)
             else:
-                passed.append(each)
-                closed |= each.keys
+                passed.append(pending)
+                closed |= pending.keys
 
         # What was passed over goes back to the front in its old order.
         self._queued.extendleft(reversed(passed))
@@ -244,6 +251,7 @@ class InputQueue:
         return older
 
     def drain(self) -> Sequence[PendingInput]:
+        """Take out all inputs."""
         every = list(self._queued)
         self._queued.clear()
         return every
@@ -278,7 +286,7 @@ class EngineStatistics:
     batches: int = 0
     inputs: int = 0
     rejected: int = 0
-    """Inputs that found the queue full."""
+    """Inputs that found the queue full, and creations that would have waited too long in it."""
     failed_batches: int = 0
     """Batches that the store couldn't commit."""
     last_commit_at: float = -math.inf
@@ -320,9 +328,10 @@ class Engine:
     """Inputs in batches that are not yet durable."""
     _expected_inputs: int = 0
     """How many callers had an input in the last batch or waited at its end: as many may send their
-    next one soon."""
+    next one soon. It stays so until the end of the next batch."""
     _awaited_inputs: int = 0
-    """How many inputs a task of this engine waits for; 0 when one is enough."""
+    """The same number for as long as a task of this engine holds back a batch for these inputs;
+    else 0: one is enough."""
     _idle: list[ParkingSpot[None]] = Factory(list)
     """Where tasks of this engine wait for inputs."""
     _patient: list[PendingInput] = Factory(list)
@@ -424,9 +433,11 @@ class Engine:
             # The engine's own context: work that a batch starts belongs to this process's logs and
             # clocks.
             self._context = copy_context()
+
             # Before the first input: all that is stored is dated by this clock.
             await begin_clock(self.clock, self.store)
             task_status.started()
+
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_patience)
                 for _ in range(self.store.batches_in_flight):
@@ -534,6 +545,7 @@ class Engine:
             failure = OutcomeUnknown if isinstance(error, OutcomeUnknown) else StoreUnavailable
             for call in pending_inputs:
                 call.complete(outcome.Error(failure(str(error))))
+
             # Those behind have waited as long as this batch: the store would let them wait again.
             if trio.current_time() - began >= HANGS_AFTER_S:
                 for call in self._queue.take_older(batch.begun_at):
@@ -544,10 +556,12 @@ class Engine:
                 for call in pending_inputs:
                     await self._commit_batch([call])
                 return
+
             kind = type(pending_inputs[0].input).__name__
             logger.error("input_failed", input=kind, fault=describe_fault(error))
             pending_inputs[0].complete(outcome.Error(DecisionFailed("the store failed")))
         else:
+            # 3. It is durable: only now callers are answered, and what follows begins.
             now = trio.current_time()
             self.statistics.batches += 1
 
