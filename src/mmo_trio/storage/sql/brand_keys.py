@@ -32,8 +32,8 @@ SELECT_BRANDS = (
     f"api_keys.brand = brands.id"
 )
 
-# A new brand waits as those of a restored store do: it may be one of after the backup, whose
-# payments are missing.
+# Has a new brand wait as those of a restored store do: it may be one of after the backup, whose
+# payments are missing. Where none waits, the table is empty, and nothing is selected from it.
 _WAIT_IF_NEW = """
     INSERT INTO restored_brands (brand) SELECT DISTINCT ? FROM restored_brands
     WHERE NOT EXISTS (SELECT 1 FROM brands WHERE id = ?) ON CONFLICT (brand) DO NOTHING
