@@ -24,9 +24,11 @@ class TokenBucket:
 
     def delay(self, now: MonotonicInstant, tokens: float = 1) -> Span:
         """Return how long it takes until there are so many tokens; 0 when there are."""
-        # One number says all, when the bucket is full: no tokens are counted while time passes.
-        missing = max(self._full_at, now) - now - (self.burst - tokens) * SECOND / self.per_second
-        return Span(max(0, round(missing)))
+        # No tokens are counted while time passes: the time at which the bucket is full says all. So
+        # many are there sooner, by as long as the others take to come back.
+        until_full = max(self._full_at, now) - now
+        spare = (self.burst - tokens) * SECOND / self.per_second
+        return Span(max(0, round(until_full - spare)))
 
     def spend(self, now: MonotonicInstant, tokens: float = 1) -> None:
         """Take tokens, also those that are not back yet."""
