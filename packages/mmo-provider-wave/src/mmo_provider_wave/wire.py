@@ -244,19 +244,23 @@ def parse_refusal(body: bytes) -> Refusal | None:
     answers, which says nothing."""
     try:
         document = parse_body(body)
-        # An error stands at the top, or in `error`.
-        if isinstance(inner := document.get("error"), dict):
-            document = inner
+        error = document.get("error")
+        # The members of an error stand at the top, or in `error`.
+        if isinstance(error, dict):
+            document = error
 
         code = _cut(document, "code", CODE_CHARACTERS_MAX)
         code = code or _cut(document, "error_code", CODE_CHARACTERS_MAX)
-        # One of the documentation's examples has it there.
-        if code is None and isinstance(inner, str) and inner in FAILURES:
-            code = inner
+        # In one of the documentation's examples `error` is the code itself.
+        if code is None and isinstance(error, str) and error in FAILURES:
+            code = error
 
         message = _cut(document, "message", MESSAGE_CHARACTERS_MAX)
         message = message or _cut(document, "error_message", MESSAGE_CHARACTERS_MAX)
     except ValueError:
+        return None
+
+    if code is None:
         return None
 
     details = document.get("details")
@@ -264,9 +268,6 @@ def parse_refusal(body: bytes) -> Refusal | None:
         details = []
 
     members = [str(detail.get("loc")) for detail in details if isinstance(detail, dict)]
-    if code is None:
-        return None
-
     return Refusal(code, message, " ".join(members))
 
 
@@ -282,16 +283,19 @@ def _parse_payout(document: Mapping[str, Any]) -> Payout:
     )
 
 
-def _unclear(document: Mapping[str, Any], status: str, receipt: str, error: ValueError) -> Unclear:
+def _unclear(
+    document: Mapping[str, Any], status_member: str, receipt_member: str, error: ValueError
+) -> Unclear:
     # The receipt may be what can't be used: that it is called paid counts all the same.
     try:
-        named = _receipt(document, receipt)
+        receipt = _receipt(document, receipt_member)
     except ValueError:
-        named = None
+        receipt = None
+
     return Unclear(
         f"What Wave says of it can't be used: {error}.",
-        is_paid=document.get(status) == SUCCEEDED,
-        receipt=named,
+        is_paid=document.get(status_member) == SUCCEEDED,
+        receipt=receipt,
     )
 
 
