@@ -114,15 +114,13 @@ def _ask_soon(
     now: Moment,
 ) -> Decision:
     """Record what the payer has done, and ask at once unless the provider is about to be asked."""
-    wake_at, expires_at = before.progress.wake_at, before.order.expires_at
-    assert wake_at is not None
-    soon = min(later(now.time, POLL_INTERVAL_MIN), expires_at)
-    # The scheduler asks within the same time anyhow.
-    is_asked_soon = wake_at <= soon
     # No question brings the receipt, only a notification.
     if before.progress.receipt_awaited_since is not None:
         return ignore("It is paid, and waits for its receipt.", before)
 
+    wake_at = before.progress.wake_at
+    assert wake_at is not None
+    soon = min(later(now.time, POLL_INTERVAL_MIN), before.order.expires_at)
     after = advance(
         before,
         input_,
@@ -131,7 +129,8 @@ def _ask_soon(
         wake_at=min(wake_at, soon),
     )
     changes = transition_changes(before, after)
-    if is_asked_soon:
+    # The scheduler asks within the same time anyhow.
+    if wake_at <= soon:
         return Decision(Applied(after), changes)
 
     return Decision(Applied(after), changes, (PollProvider(before.reference),))
