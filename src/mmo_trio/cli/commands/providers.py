@@ -74,15 +74,15 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     # Imported here, as it is slow to import and few commands need it.
     from mmo_trio.service.configuration_check import simulated_accounts
 
-    closed = {
-        closed.name: closed
-        for closed in target.with_store(lambda store: store.admin.closed_providers())
+    closures = {
+        closure.name: closure
+        for closure in target.with_store(lambda store: store.admin.closed_providers())
     }
     simulated = simulated_accounts(target.settings, target.provider_titles())
     rows = []
     for name, title in target.provider_titles().items():
         section = target.settings.providers.get(name)
-        closure = closed.get(name)
+        closure = closures.get(name)
 
         # What has no section is the sandbox's own operator.
         kind = "sandbox"
@@ -473,28 +473,28 @@ async def _recorded_lines(store: Store, name: str) -> Sequence[str]:
 async def _ask_process(store: Store, names: Sequence[str]) -> None:
     """Have a serving process check these accounts, and wait for its findings. Raises NegativeAnswer
     when none does."""
-    notes = {
-        provider_note.provider: provider_note
-        for provider_note in await store.admin.provider_notes(NoteTopic.CHECK)
-    }
+    notes = {note.provider: note for note in await store.admin.provider_notes(NoteTopic.CHECK)}
     for name in names:
         note = notes.get(name, ProviderNote(name, NoteTopic.CHECK))
         await store.admin.note_provider(evolve(note, content=REQUESTED))
 
-    findings: Sequence[ProviderNote] = ()
-    # Findings come one by one: once none has come for a while, all have.
+    known: Sequence[ProviderNote] = ()
     with trio.move_on_after(CHECK_TIMEOUT_S):
         while True:
+            # A process that begins a check takes its request away.
             await trio.sleep(CHECK_QUIET_S)
-            if any(
-                provider_note.content == REQUESTED
-                for provider_note in await store.admin.provider_notes(NoteTopic.CHECK)
-            ):
+            requests = await store.admin.provider_notes(NoteTopic.CHECK)
+            if any(request.content == REQUESTED for request in requests):
                 raise NegativeAnswer(
                     "No process serves these accounts now. One asks as soon as it does."
                 )
-            if findings == (findings := await store.admin.provider_notes(NoteTopic.FINDING)):
+
+            # Findings come one by one: once none has come for a while, all have.
+            found = await store.admin.provider_notes(NoteTopic.FINDING)
+            if found == known:
                 break
+
+            known = found
 
     print_status("Some operators answer by a callback: what comes later is shown without --ask.")
 
@@ -541,7 +541,7 @@ def _webhook_generation(section: ProviderSection) -> int:
 
 
 def _webhook_base_url(target: CommandTarget) -> str:
-    """Return the public URL of the gateway; for a sandbox without one, its API listener's."""
+    """Return the public URL of the gateway. Raises UsageProblem."""
     gateway = target.settings.gateway
     if (base := gateway.hooks_url or gateway.base_url) is not None:
         return base.rstrip("/")
