@@ -224,7 +224,8 @@ class ProviderAccount:
         if slot.token is not None and slot.token.is_fresh(self.moment().time):
             return slot.token
 
-        # Somewhat before the deadline of the request, which is not sent then: the error says that.
+        # A tenth of a second before the deadline of the request: so the error is raised that says
+        # that it was not sent.
         began = trio.current_time()
         limit = min(began + SIGN_IN_TIMEOUT_S, trio.current_effective_deadline() - 0.1)
         with trio.move_on_at(limit):
@@ -237,8 +238,8 @@ class ProviderAccount:
                         slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with
                     )
 
-                # 2. Another process has. Its token is used here, too, as a new one might end it;
-                #    but not the one that was refused a moment ago.
+                # 2. Another process has signed in. Its token is used here, too, as a new one might
+                #    end it; but not the one that was refused a moment ago.
                 shared = self.shared_tokens and await self.shared_tokens.read(scope)
                 if shared and shared.value != slot.refused and shared.is_fresh(self.moment().time):
                     slot.token = shared
@@ -350,6 +351,7 @@ class ProviderAccount:
     def _check_turn(self, turn: float, reason: str) -> None:
         """Raise ExchangeFailed when a request whose turn is at this time of Trio's clock would come
         too late."""
+        # Whatever left in the last second before the deadline would hardly be answered in time.
         if turn + 1 >= trio.current_effective_deadline():
             self.counts["not_sent"] += 1
             raise ExchangeFailed(reason, may_have_arrived=False)
