@@ -154,7 +154,8 @@ def _text_matching(pattern: str, remedy: str) -> FieldKind:
 
 
 def _kind(name: str) -> Callable[[Callable[[FileTable, str], Any]], FieldKind]:
-    """Make a function the reader of a kind of value."""
+    """Return a decorator that turns a function, the reader of a value, into its kind: `read` of
+    that calls the function."""
     return partial(FieldKind, name)
 
 
@@ -166,7 +167,7 @@ _TEXTS: Final = FieldKind("list of texts", FileTable.text_list)
 def _amount(table: FileTable, key: str) -> Money:
     """Read the exact amount at `limits.CURRENCY.NAME`; a TOML float would have lost digits already
     (G6)."""
-    # The message has the whole place, `limits.KES.max`.
+    # The key is the whole place, `limits.KES.max`, as messages name it.
     _, currency, name = key.split(".")
     value = table.values["limits"][currency][name]
 
@@ -399,9 +400,8 @@ def brand_limits(table: FileTable, key: str) -> model.BrandLimits:
     return model.BrandLimits(**read)
 
 
-# Media type, the place of the bytes by which its files are known, and these bytes.
-#
-# Every browser of the last ten years shows these three kinds.
+# Media type, the place of the bytes by which its files are known, and these bytes. Every browser of
+# the last ten years shows these three kinds.
 _LOGO_SIGNATURES = (
     ("image/png", 0, b"\x89PNG\r\n\x1a\n"),
     ("image/jpeg", 0, b"\xff\xd8\xff"),
@@ -579,7 +579,8 @@ def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
 
 
 def _read_reuse(table: FileTable, key: str) -> model.ReferenceReuse:
-    value, known = table.values[key], [reuse.value for reuse in model.ReferenceReuse]
+    value = table.values[key]
+    known = [reuse.value for reuse in model.ReferenceReuse]
     if value not in known:
         table.fail(key, f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
     return model.ReferenceReuse(value)
@@ -771,9 +772,10 @@ def _check_unique(location: str, name: str, values: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
+            named = f"{name} {value}"
+            # No message holds a key itself (A5).
             if name == "api_key":
                 named = "an API key"
-            else:
-                named = f"{name} {value}"
+
             raise SettingsError(location, f"{named} stands there twice.", "Keep one of them.")
         seen.add(value)
