@@ -135,9 +135,9 @@ def describe(payee: PayeeObject, believed: str) -> PayeeFinding:
         case "compared" if payee.matches is None:
             return PayeeFinding(f"{in_file}; the operator can't compare it.")
         case "compared":
-            is_same = "is" if payee.matches else "is not"
+            verb = "is" if payee.matches else "is not"
             return PayeeFinding(
-                f"{in_file}, which {is_same} the account's by the operator's word.",
+                f"{in_file}, which {verb} the account's by the operator's word.",
                 needs_look=not payee.matches,
             )
         case "predicted":
