@@ -164,9 +164,9 @@ class WaveSimulator:
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
         """Open wallets, `{"account": "+221761110000", "balance": "100"}` or `"wallet"`, also with
-        the `"name"` of who has it, and replace
-        the settings of the portal, `{"account": "merchant", "webhook_url", "webhook_secrets",
-        "signing_secret", "payers_act_after_s"}`. Raises ValueError."""
+        the `"name"` of who has it, and replace the settings of the portal, `{"account": "merchant",
+        "webhook_url", "webhook_secrets", "signing_secret", "payers_act_after_s"}`. Raises
+        ValueError."""
         for account in accounts:
             match dict(account):
                 case {"account": "merchant", **settings} if settings.keys() <= _SETTINGS:
@@ -262,6 +262,7 @@ class WaveSimulator:
         session = SimulatedSession(
             id, document, amount, f"{_payer_origin(call.request)}/c/{id}?{shown}", call.now
         )
+
         # 1. What a script says of this session.
         scripted = find_fault(EndWith, call.faults)
         if scripted is not None:
@@ -349,18 +350,22 @@ class WaveSimulator:
     def _first_answer(self, call: SimulatedCall) -> HttpResponse:
         document = parse_document(call.request, PAYOUT_MEMBERS)
         amount = parse_amount(document, "receive_amount", self.wallets.currency)
+
+        # 1. Why it fails, if it does: as a script says, or for want of money.
         code = None
         scripted = find_fault(EndWith, call.faults)
         if scripted is not None:
             code = scripted.code
+
         if code is None and self.wallets.balance(WALLET).minor < amount.minor:
             code = "insufficient-funds"
 
-        # Refused at once where nothing delays it; otherwise it fails later, with the same code.
+        # 2. Refused at once where nothing delays it; otherwise it fails later, with the same code.
         delayed = find_fault(EndAfter, call.faults)
         if delayed is None and code in REFUSED_WITH_422:
             return rejected(422, code, code.replace("-", " ").capitalize()).response
 
+        # 3. Taken: it ends at once, later, or, by a delay without a span, never.
         id = f"pt-{len(self.wallets.payouts) + 1:013d}"
         payout = SimulatedPayout(id, document, amount, call.now, code)
         self.wallets.payouts[id] = payout
