@@ -74,20 +74,18 @@ class ClockErrors:
         # The newest by name, the others by their number: a person mends all of them at once.
         sentences = [
             f"transaction {payment.reference}: its createdAt "
-            f"{format_with_microseconds(payment.order.created_at)} lies in the"
-            " future, as a wrong clock wrote it: see `mmo db mend-clock`"
+            f"{format_with_microseconds(payment.order.created_at)} lies in the future, as a wrong "
+            "clock wrote it: see `mmo db mend-clock`"
             for payment in self.payments[:NAMED_MAX]
         ]
-        if len(self.payments) > NAMED_MAX:
+        unnamed = len(self.payments) - NAMED_MAX
+        if unnamed > 0:
             sentences.append(
-                f"transactions with a createdAt in the future, not named here: "
-                f"{len(self.payments) - NAMED_MAX}"
+                f"transactions with a createdAt in the future, not named here: {unnamed}"
             )
 
-        for what, count in (
-            ("reversals", len(self.reversals)),
-            ("claims of deposits", len(self.claims)),
-        ):
+        counts = {"reversals": len(self.reversals), "claims of deposits": len(self.claims)}
+        for what, count in counts.items():
             if count:
                 sentences.append(
                     f"{what} with times in the future, as a wrong clock wrote them: {count}; see "
@@ -97,8 +95,7 @@ class ClockErrors:
         if self.held_until is not None:
             sentences.append(
                 f"stamps reach to {format_with_microseconds(self.held_until)}, which lies in the "
-                f"future, as a wrong"
-                " clock wrote them: see `mmo db mend-clock`"
+                "future, as a wrong clock wrote them: see `mmo db mend-clock`"
             )
 
         return sentences
@@ -106,9 +103,13 @@ class ClockErrors:
 
 async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
     """Return what lies in the future. Raises StoreUnavailable."""
-    # A small difference between the clocks of two machines is no error.
-    limit = later(now.utc, MISDATED_FROM)
-    held_until = await store.held_until()
+    # 1. The stamps. A small difference between the clocks of two machines is no error.
+    stamped_until = await store.held_until()
+    held_until: Instant | None = None
+    if stamped_until > later(now.utc, MISDATED_FROM):
+        held_until = stamped_until
+
+    # 2. Payments, page by page.
     payments: list[Transaction] = []
     selection = PaymentFilter(limit=PAGE_SIZE)
     while True:
@@ -124,18 +125,11 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
 
         selection = evolve(selection, before=page.next_position)
 
+    # 3. Open claims, then reversals.
     claims = await store.due_claims(LAST_INSTANT, limit=CLAIMS_MAX)
-
-    held: Instant | None = None
-    if held_until > limit:
-        held = held_until
-
-    return ClockErrors(
-        payments,
-        held,
-        await _misdated_reversals(store, now=now),
-        tuple(claim for claim in claims if is_claim_misdated(claim, now=now)),
-    )
+    misdated_claims = tuple(claim for claim in claims if is_claim_misdated(claim, now=now))
+    reversals = await _misdated_reversals(store, now=now)
+    return ClockErrors(payments, held_until, reversals, misdated_claims)
 
 
 async def _misdated_reversals(store: Store, *, now: Moment) -> Sequence[Reversal]:
