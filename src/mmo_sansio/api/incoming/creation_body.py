@@ -259,9 +259,11 @@ def _labels(body: Members) -> str | None:
 
 def _label(body: Members, labels: Members, key: str) -> str:
     """Return one entry as JSON text; an invalid key is an error of the labels as a whole."""
-    if error := text_error(key, max_length=LABEL_KEY_MAX) or (
-        "may not be empty" if not key else None
-    ):
+    error = text_error(key, max_length=LABEL_KEY_MAX)
+    if not key:
+        error = "may not be empty"
+
+    if error is not None:
         body.add_error("labels", f"has a key that {error}")
         return ""
 
@@ -271,7 +273,11 @@ def _label(body: Members, labels: Members, key: str) -> str:
         labels.add_error(key, error)
         return ""
 
-    return f"{_to_json(key)}:{value.text if isinstance(value, JsonNumber) else _to_json(value)}"
+    # A number keeps the digits that the merchant has written (M4).
+    if isinstance(value, JsonNumber):
+        return f"{_to_json(key)}:{value.text}"
+
+    return f"{_to_json(key)}:{_to_json(value)}"
 
 
 def _label_error(value: JsonValue) -> str | None:
