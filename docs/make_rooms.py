@@ -20,9 +20,13 @@ import trio
 from attrs import define, frozen
 from tests.support.sandbox_gateway import Running, serving
 
+import mmo_trio
+
 HERE = Path(__file__).parent
-SOURCE = HERE.parent / "src"
 PICTURE = HERE / "internals" / "rooms.svg"
+
+# Where the packages were imported from: tests play what is installed.
+SOURCE = Path(mmo_trio.__file__).parents[1]
 
 # Payments that are traced: which task decides a batch depends on who happens to wait, and some show
 # what one alone may not.
