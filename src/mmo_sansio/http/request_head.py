@@ -74,8 +74,9 @@ _HEAD = re.compile(
 )
 
 # Divides lines that match the grammar above. The blanks behind the value are cut off afterwards, as
-# an expression that leaves them out would try every way to divide a run of them.
-_NAME_AND_VALUE = re.compile(rb"([^:\r]++):[\t ]*+([^\r]*+)\r\n")
+# an expression that leaves them out would try every way to divide a run of them. A name is looked
+# for where a line begins only, or a long one would be tried from each of its letters.
+_NAME_AND_VALUE = re.compile(rb"^([^:\r\n]++):[\t ]*+([^\r\n]*+)\r\n", re.MULTILINE)
 
 # The white space around the value belongs to the match, as an expression that leaves it out would
 # try every way to divide a run of blanks.
