@@ -12,6 +12,7 @@ import pytest
 import trio
 from attrs import evolve
 from click.testing import CliRunner, Result
+from trio.testing import MockClock
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.providers.common.balances import AccountBalance
@@ -27,7 +28,8 @@ from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.workers.providers.account_notes import finding_note
+from mmo_trio.workers.providers.account_notes import REQUESTED, finding_note
+from tests.simulation.stores.simulated_run import at_once, quiet_server
 
 OLD, NEW, DONE, ODD = (a.numbered_reference(number) for number in range(1, 5))
 
@@ -295,3 +297,23 @@ def test_balances_are_those_of_the_last_hours_by_the_gateways_own_time(
     assert as_json("providers", "balances", "--data", data) == []
     trio.run(note, Span(HOUR))
     assert [row["balance"] for row in as_json("providers", "balances", "--data", data)] == ["10.00"]
+
+
+@pytest.mark.spec("E1")
+async def test_a_request_for_an_account_that_is_gone_fails_no_check_of_others(
+    autojump_clock: MockClock,
+) -> None:
+    store = at_once(quiet_server())
+    await store.admin.note_provider(ProviderNote("gone", NoteTopic.CHECK, content=REQUESTED))
+
+    async def take_requests_away() -> None:
+        while True:
+            await trio.sleep(0.1)
+            for request in await store.admin.provider_notes(NoteTopic.CHECK):
+                if request.provider == "kenya" and request.content == REQUESTED:
+                    await store.admin.note_provider(evolve(request, content=""))
+
+    async with trio.open_nursery() as serving:
+        serving.start_soon(take_requests_away)
+        await providers._ask_process(store, ["kenya"])
+        serving.cancel_scope.cancel()

@@ -484,7 +484,10 @@ async def _ask_process(store: Store, names: Sequence[str]) -> None:
             # A process that begins a check takes its request away.
             await trio.sleep(CHECK_QUIET_S)
             requests = await store.admin.provider_notes(NoteTopic.CHECK)
-            if any(request.content == REQUESTED for request in requests):
+            # Requests for other accounts say nothing: one that has left `mmo.toml` is never taken.
+            if any(
+                request.provider in names and request.content == REQUESTED for request in requests
+            ):
                 raise NegativeAnswer(
                     "No process serves these accounts now. One asks as soon as it does."
                 )
