@@ -9,7 +9,7 @@ read where a setting says that the proxy writes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -64,11 +64,9 @@ class TrustedProxies:
         if not self.is_trusted(peer):
             return parse_address(peer)
 
-        # 2. From the end: each trusted proxy vouches for the entry before its own.
-        entries = [entry.strip() for line in forwarded_for for entry in line.split(",")]
+        # 2. Each trusted proxy vouches for the entry before its own.
         client = ""
-        while entries:
-            client = entries.pop()
+        for client in _entries_from_the_end(forwarded_for):
             if not self.is_trusted(client):
                 break
 
@@ -116,7 +114,16 @@ def is_in_networks(address: Address | None, networks: Sequence[Network]) -> bool
 
 
 def _last_entry(field_values: Sequence[str]) -> str:
-    """Return the last entry of a list field, over all its lines (RFC 9110 section 5.3)."""
-    if field_values:
-        return field_values[-1].rpartition(",")[2].strip()
-    return ""
+    return next(_entries_from_the_end(field_values), "")
+
+
+def _entries_from_the_end(field_values: Sequence[str]) -> Iterator[str]:
+    """Yield the entries of a list field, over all its lines (RFC 9110 section 5.3), the last one
+    first."""
+    for value in reversed(field_values):
+        # Each is cut out when it is asked for: a client may send thousands, and one or two count.
+        end = len(value)
+        while end >= 0:
+            begin = value.rfind(",", 0, end)
+            yield value[begin + 1 : end].strip()
+            end = begin
