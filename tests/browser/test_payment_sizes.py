@@ -375,8 +375,8 @@ def test_the_legend_of_a_chart_has_its_colours_where_colours_are_forced(
         page.goto(f"{sandbox.pages}/sandbox/design")
         drawn = "key => getComputedStyle(key, '::before').backgroundColor"
         legend = page.locator(".key").evaluate_all(f"keys => keys.slice(0, 2).map({drawn})")
-        bars = page.locator(".chart rect[class^=c]").evaluate_all(
-            "bars => bars.map(bar => getComputedStyle(bar).fill)"
+        bars = page.locator(".chart path.col").evaluate_all(
+            "bars => bars.map(bar => getComputedStyle(bar).stroke)"
         )
         assert len(set(legend)) == 2
         assert set(legend) <= set(bars)

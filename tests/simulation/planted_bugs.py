@@ -119,7 +119,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "commit_in_doubt_forgotten": Finding(116, "every_payment_ends_once_nothing_is_wrong"),
         "submitted_without_a_record": Finding(84, "a_submission_on_record_is_begun"),
         "horizon_that_does_not_wait": Finding(
-            7, "records_list_each_payment_once", FaultKind.STORE_STALLS
+            2, "records_list_each_payment_once", FaultKind.STORE_STALLS
         ),
         "work_of_the_dead_left": Finding(
             0, "every_payment_ends_once_nothing_is_wrong", FaultKind.GATEWAY_KILLED
