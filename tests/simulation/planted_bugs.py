@@ -125,7 +125,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
             0, "every_payment_ends_once_nothing_is_wrong", FaultKind.GATEWAY_KILLED
         ),
         "submission_in_doubt_dropped": Finding(74, "a_submission_on_record_is_begun"),
-        "deposit_booked_without_its_claim": Finding(9, "a_receipt_is_one_success"),
+        "deposit_booked_without_its_claim": Finding(17, "a_receipt_is_one_success"),
         "receipt_not_claimed_by_staff": Finding(11, "a_receipt_is_one_success"),
         "intent_not_deleted": Finding(0, "each_end_is_called_back_once"),
         "conclusion_outside_of_its_commit": Finding(0, "each_end_is_called_back_once"),
