@@ -65,6 +65,18 @@ class Cluster:
                 assert time.monotonic() < until, "the standby doesn't follow"
                 time.sleep(0.05)
 
+    def wait_until_copied(self) -> None:
+        """Wait until the standby, also one that commits don't wait for, has what was committed."""
+        until = time.monotonic() + HANGS_AFTER_S
+        with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
+            row = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+            assert row is not None
+            while not connection.execute(
+                "SELECT 1 FROM pg_stat_replication WHERE flush_lsn >= %s::pg_lsn", row
+            ).fetchone():
+                assert time.monotonic() < until, "the standby doesn't follow"
+                time.sleep(0.05)
+
     def replace_standby(self) -> None:
         """After a promotion: put a new copy of the new primary in the place of the old one."""
         self.primary, self.standby = self.standby, self.primary

@@ -335,6 +335,7 @@ async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_
         async with gateway.serving() as (_, merchant):
             before = await paid(merchant, "salary-76")
         unsent = await gateway.accept_unsent("salary-77")
+        cluster.wait_until_copied()
         cluster.kill_standby()
         async with gateway.serving() as (_, merchant):
             assert (await merchant.ended(unsent))["status"] == "success"
