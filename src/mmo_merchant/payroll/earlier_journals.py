@@ -1,5 +1,10 @@
 """Knows what other pay-rolls have paid, by their journals in a folder and by the gateway's records,
-and what of it a new one would pay once more."""
+and what of it a new one would pay once more.
+
+A line is told from others by its merchantReference, which a column has, or which is made of the
+pay-roll's name and the line's key. The next try of a line that has failed has the same one with
+`-try2` behind it, then `-try3`. To pay one reference twice is the gateway's to refuse (C12); looked
+for here is what would be paid twice under two references."""
 
 from __future__ import annotations
 
@@ -141,7 +146,9 @@ def _tell_days(paid: Sequence[EarlierLine], journal: str) -> str:
 def find_repeats(
     name: str, lines: Sequence[PayLine], earlier: Sequence[EarlierLine]
 ) -> tuple[list[str], list[str]]:
-    """Return what must not be paid, and what may be meant all the same, in sentences."""
+    """Return what must not be paid, and what may be meant all the same, in sentences. That a
+    line's own reference is known with the same payee is no reason for either: the gateway judges
+    that."""
     by_reference = dict[str, list[EarlierLine]]()
     for earlier_line in earlier:
         by_reference.setdefault(earlier_line.reference, []).append(earlier_line)
@@ -151,8 +158,9 @@ def find_repeats(
     recent = datetime.now(UTC) - RECENT
     paid_lately = {line.payee: line for line in earlier if line.may_be_paid and line.at >= recent}
     own = {first_try(line.payment.merchant_reference) for line in lines}
-    # A journal has all lines of its file; records have those that were sent, maybe by a copy of
-    # this one that is being paid now.
+    # Who tells of another pay-roll with this name. A journal has all lines of its file. Records
+    # have only those that were sent: one of our own shows a copy of this very pay-roll, which is
+    # being paid now, and no other one.
     same_name = [
         line.journal
         for line in earlier
@@ -167,7 +175,7 @@ def find_repeats(
         # Payments under the line's reference, and under the one that must have failed before it.
         known = by_reference.get(reference, [])
         before = by_reference.get(earlier_try(reference) or "", [])
-        running = next((line for line in before if line.may_be_paid), None)
+        running = next((known_line for known_line in before if known_line.may_be_paid), None)
         changed = next((known_line for known_line in known if known_line.payee != line.payee), None)
 
         # 1. It is the next try of a line whose first try may be paid.
@@ -192,7 +200,8 @@ def find_repeats(
             )
             doubtful.add(what, line)
 
-        # 3. Nothing of it is known, but a pay-roll of this name is: the keys may have changed.
+        # 3. Nothing of it is known, but a pay-roll of this name is: the same people may stand there
+        #    under other keys, so under other references.
         elif not known and not before and same_name:
             what = f"new, and the same --name is in {same_name[0]}: it may be the same pay-roll"
             doubtful.add(what, line)

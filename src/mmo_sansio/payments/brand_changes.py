@@ -114,8 +114,8 @@ class RefusedRequest:
 
 
 _DECIDED_BY_LIMITS_AND_FLOWS = frozenset(
-    change.segment
-    for change in (
+    problem_type.segment
+    for problem_type in (
         problems.UNSUPPORTED_METHOD,
         problems.BELOW_MINIMUM,
         problems.ABOVE_MAXIMUM,

@@ -1,5 +1,10 @@
 """Prepares a store that was restored from a backup, so that nothing is paid twice: what had not
-ended then may have been submitted since, and what was created since is missing."""
+ended then may have been submitted since, and what was created since is missing.
+
+1. `begin_restoration` marks the unfinished and holds every brand.
+2. `record_lost_uses` is given what others tell of: operators' statements, and the merchants'
+   ledgers and records. Where the store lacks a payment, its merchantReference counts as used from
+   then on, so that nobody pays under it again (C12)."""
 
 from __future__ import annotations
 
@@ -112,8 +117,8 @@ class RecordedUses:
 async def record_lost_uses(
     store: Store, submit: SubmitBatch, told: Iterable[ToldPayment], *, user: str
 ) -> RecordedUses:
-    """Let the merchantReferences count as used of payments that the store lacks, or has as failed
-    where they may have been paid."""
+    """Record that merchantReferences were used: those of payments that the store lacks, and of
+    payments that it has as failed although they may have been paid."""
     count = 0
     unknown_ends = list[str]()
     waiting = iter(told)
@@ -151,7 +156,8 @@ def _lost_uses(
     payments: Sequence[ToldPayment], stored: Mapping[str, Transaction], user: str
 ) -> Iterator[RecordLostUse]:
     for payment in payments:
-        # 1. The store lacks it: under its reference nobody may pay again.
+        # 1. The store lacks it: under its reference nobody may pay again. A name that is told alone
+        #    may be its merchantReference.
         known = stored.get(payment.name)
         if known is None or known.order.brand != payment.brand:
             told_reference = payment.merchant_reference or payment.name
@@ -161,7 +167,8 @@ def _lost_uses(
         # 2. The store has it as failed, and somebody tells of it as paid.
         reference = payment.merchant_reference or known.order.merchant_reference
         if reference and known.status is Status.FAILED and not payment.has_failed:
-            # Under its whole gatewayReference the payment would still count as failed.
+            # By its whole gatewayReference the failed payment would be found, which leaves the
+            # reference free; by the end alone none is, and the use counts as pending.
             yield RecordLostUse(payment.brand, reference, known.reference[-_END_CHARACTERS:], user)
 
 

@@ -128,9 +128,9 @@ class KeyRing:
         # An operator takes its time to learn a new address: that of the generation before goes on.
         generations = range(generation, max(generation - 2, FIRST_WEBHOOK_GENERATION - 1), -1)
         return tuple(
-            _webhook_token(generation, provider, number)
+            _webhook_token(keys, provider, number)
             for number in generations
-            for generation in self._generations
+            for keys in self._generations
         )
 
     def seal(self, brand: str, api_key: bytes) -> bytes:

@@ -1,5 +1,14 @@
 """Makes what the project takes of a rehearsal: a capture of each payment, as `tests/captures` has
-them, and rows for the `statements.toml` beside the adapter. Plain functions of recorded lines."""
+them, and rows for the `statements.toml` beside the adapter. Plain functions of recorded lines.
+
+A capture is played by tests: its answers and callbacks come from a stand-in for the operator, to
+the adapter's own requests. So it names requests and ids in a form that is the same for every
+payment.
+
+A line is an exchange as `mmo_sansio.providers.common.recording` writes it: `from`, who has sent the
+request, `gateway` or `operator`; `offsetMs`, when it was answered; `method`, `target` and `body` of
+the request; and `answer` with `status` and `body`, which a lost one lacks. That of a callback has
+also `suffix`: our reference, where it follows the account's own address, else empty."""
 
 from __future__ import annotations
 
@@ -58,7 +67,8 @@ def capture_document(
 
     `shown` returns an id or a number as these show it. `others` are the ids of other payments,
     which may have been asked about meanwhile."""
-    # 1. What was said of this payment: not what asked about others, or signed in.
+    # 1. What was said of this payment, our requests first: not what asked about others, or signed
+    #    in.
     order = payment.order
     lines = [line for line in lines if not any(id in json.dumps(line) for id in others)]
     said = [line for line in lines if line["from"] == "gateway" and not _gives_token(line)]
@@ -179,7 +189,9 @@ def _answer(line: Mapping[str, Any], ids: Mapping[str, str]) -> Mapping[str, Any
 def _callback(
     line: Mapping[str, Any], said: Sequence[Mapping[str, Any]], ids: Mapping[str, str]
 ) -> Mapping[str, Any] | None:
-    """Return a callback with the request that it follows; None for one that follows none."""
+    """Return a callback with the request that it follows, and with where it goes `to`: the member
+    of that request with the address, or what follows the account's own address. None for one that
+    follows no request."""
     if not said:
         return None
 

@@ -178,7 +178,7 @@ def _split_variable(variable: str, known: Mapping[str, Any]) -> tuple[str, str]:
         remedy = f"Write {PROVIDER_PREFIX}NAME__KEY."
         raise SettingsError(variable, "names no provider's key.", remedy)
     # Variables have no dash, so the file says how the name is written.
-    same = (kind for kind in known if kind.replace("-", "_").upper() == name.upper())
+    same = (other for other in known if other.replace("-", "_").upper() == name.upper())
     return next(same, name.lower()), key.lower()
 
 

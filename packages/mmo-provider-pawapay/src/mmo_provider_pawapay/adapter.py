@@ -2,8 +2,13 @@
 
 A submission is known by an id that is made of the gatewayReference, so that a repetition is
 pawaPay's own duplicate: `DUPLICATE_IGNORED` says that pawaPay has the payment and not how it ends,
-so it is polled like an accepted one. A payment fails by pawaPay's own statement only: a request
-REJECTED with a code, or a payment FAILED, which is final."""
+so it is polled like an accepted one. What was sent fails by pawaPay's own statement only: a
+request REJECTED with a code, or a payment FAILED, which is final. What the market would not take
+fails before it is sent.
+
+How the payers of a market approve deposits is its `auth_type`: on their phones (PROVIDER_AUTH), at
+a page whose address comes with a later answer (REDIRECT_AUTH), or by a code that they get first and
+that is sent with the deposit (PREAUTH). Pay-outs are the same in all."""
 
 from __future__ import annotations
 

@@ -175,6 +175,8 @@ class InitiatedRequests:
         find_error_code: Callable[[], str | None],
         on_paid: Callable[[SimulatedMpesaPayment, Instant], None] | None = None,
     ) -> HttpResponse:
+        """Answer that a payment is accepted, and schedule its result: `find_error_code` is asked
+        when it ends, as balances change until then, and None moves the money."""
         self.schedule.schedule_result(payment, RESULT_DELAY, faults, now, find_error_code, on_paid)
         return json_response(
             200, responses.accepted_response(payment.conversation_id, payment.originator_id)

@@ -7,7 +7,14 @@ phase:
 
 What happens when a deadline passes depends on the phase alone: late heads and bodies are answered
 408, every other connection is closed. There is no deadline while the handler works; it limits its
-own time. A request costs no task, no channel and no scope of its own."""
+own time. A request costs no task, no channel and no scope of its own.
+
+A response is sent in two parts: its head with a small body, and a body of more than
+LARGE_BODY_BYTES, which is never copied behind the head. The socket takes at once what it can;
+`_send_rest` sends the remainder, with a deadline.
+
+`ListenerContext` is what the connections of a listener share, `ServerConnection` is one of them,
+and `RequestReader` parses what it receives, without a socket."""
 
 from __future__ import annotations
 
@@ -150,6 +157,8 @@ class ServerConnection:
         self, listener_context: ListenerContext, transport: TransportStream, client: str
     ) -> None:
         self.client = client
+        # Read by the connection table. Since when it waits for a request, and since when for the
+        # whole head of one, before the first also for TLS; infinity while it does not.
         self.idle_since = math.inf
         self.waiting_since = listener_context.clock.current_time()
         self._listener_context = listener_context
@@ -163,8 +172,10 @@ class ServerConnection:
             listener_context.deadline_timer, self._expire
         )
 
-        # Whether the deadline of the present wait has passed, and what lay unread is read yet.
+        # Whether this wait's deadline has passed once already, with something unread in the socket:
+        # it got LATE_READ_S more for that.
         self._has_grace = False
+        # What a client is told whose head or body is late; None in all other phases.
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
@@ -274,8 +285,9 @@ class ServerConnection:
             # The head: it may have come with the last request.
             parsed_head = self._reader.next_head() or await self._receive_head()
             self.waiting_since = math.inf
+            # What arrived too late is cancelled already: it ends here, before the handler begins.
             if self._deadline.has_passed or listener.drain.is_set():
-                await trio.lowlevel.checkpoint_if_cancelled()  # It arrived too late.
+                await trio.lowlevel.checkpoint_if_cancelled()
 
             self._clear_deadline()
 
@@ -333,6 +345,7 @@ class ServerConnection:
     async def _send_rest(self, data: bytes, large_body: bytes) -> None:
         """Send what the socket has not taken at once: it has a deadline, and counts against the
         budget unless it is small."""
+        # With the head gone, the socket may take some of the large body at once, too.
         rest: bytes | memoryview = large_body
         if rest and not data:
             rest = self._send_at_once(memoryview(large_body))
@@ -341,7 +354,8 @@ class ServerConnection:
 
         self._set_deadline(self._limits.write_timeout_s)
 
-        # Small ones need no budget: the number of connections bounds them.
+        # Small ones, which have no large body, need no budget: the number of connections bounds
+        # them.
         size_bytes = len(data) + len(large_body)
         if size_bytes <= connection_limits.SMALL_RESPONSE_BYTES:
             await self._stream.send_all(data)
@@ -404,6 +418,7 @@ class ServerConnection:
             if rest:
                 await self._send_rest(rest, b"")
 
+        # The first deadline of a response that is no stream stays, whatever its later pieces set.
         if is_stream:
             self._deadline.move(math.inf)
         else:
@@ -493,8 +508,9 @@ class ServerConnection:
         self._deadline.move(self._clock.current_time() + timeout_s)
 
     def _clear_deadline(self) -> None:
-        """Let the handler work without a deadline. Before that a request that arrived too late is
-        stopped, so that the handler never begins what would be cancelled at once."""
+        """Let the handler work without a deadline. The caller passes a checkpoint first, which
+        stops a request that arrived too late: the handler never begins what would be cancelled at
+        once."""
         self._timeout_problem = None
         self._deadline.move(math.inf)
 

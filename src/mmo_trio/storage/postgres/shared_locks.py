@@ -1,5 +1,7 @@
-"""Advisory locks that commits share until they end: who has changed what such commits look at waits
-for those that may have looked before. No commit waits for anybody.
+"""Advisory locks by which who changes something learns that no commit goes by its old state any
+more. A commit takes the lock, shared, before it looks at that thing, and holds it to its end. Who
+changes the thing commits the change, and then waits for those that hold the lock at that moment:
+all later ones see the change. No commit waits for anybody.
 
 The horizon of creation is such a thing: a walk over records behind it is complete, whatever other
 processes write meanwhile (R7). A transaction gets its `created_at` before its commit, so a slow
@@ -29,7 +31,8 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_
 
 SharedLock: TypeAlias = tuple[int, int]
 
-# Held by commits that create transactions, since before they read the horizon: `check_creation`.
+# Held by commits that create transactions, since before they read the horizon: `check_creation`, a
+# function in the database.
 CREATION_LOCK: Final = (0x4D4D4F, 1)
 
 # Held by commits that begin a submission, since before they look which brands are on hold:
