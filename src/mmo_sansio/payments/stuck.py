@@ -19,5 +19,10 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     own time."""
     if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
         return False
-    began_at = transaction.progress.submitted_at or transaction.order.accepted_at
-    return elapsed(began_at, now) >= STUCK_AFTER
+    return elapsed(unknown_since(transaction), now) >= STUCK_AFTER
+
+
+def unknown_since(transaction: Transaction) -> Instant:
+    """Return since when the outcome of a payment that may have been sent is unknown, by the
+    gateway's own time."""
+    return transaction.progress.submitted_at or transaction.order.accepted_at

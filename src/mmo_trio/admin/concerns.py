@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import frozen
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.payments.stuck import is_stuck
+from mmo_sansio.payments.stuck import is_stuck, unknown_since
 from mmo_sansio.values.clock import Instant, elapsed, format_with_microseconds
 from mmo_sansio.values.model import Transaction, Type
 from mmo_trio.admin.explanation import PaymentHistory, says_otherwise
@@ -67,7 +67,7 @@ def describe_stuck(history: PaymentHistory, *, now: Instant) -> str | None:
         return None
 
     # 1. For how long, and what was done about it.
-    age = format_span(elapsed(progress.submitted_at or order.accepted_at, now))
+    age = format_span(elapsed(unknown_since(payment), now))
     asked = "It was not asked about yet."
     if progress.polls:
         times = "once"

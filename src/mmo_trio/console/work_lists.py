@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import Conflict
 
+from mmo_sansio.payments.stuck import unknown_since
 from mmo_sansio.values.clock import Instant, elapsed
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
@@ -73,10 +74,7 @@ async def stuck() -> str:
     if last is not None:
         following = {"after": format_position(position_of(last))}
 
-    rows = [
-        (row, format_span(elapsed(row.progress.submitted_at or row.order.accepted_at, now)))
-        for row in shown
-    ]
+    rows = [(row, _sent_at(row), format_span(elapsed(unknown_since(row), now))) for row in shown]
     page = ListPage(rows, None if after else 1, {} if after else None, following)
     every = await console().store.admin.stuck_transactions(now, limit=STUCK_READ_MAX + 1)
     return await render_template(
@@ -112,10 +110,7 @@ def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
 
     groups = []
     for provider, waiting in members.items():
-        sent = [
-            payment.order.to_utc(payment.progress.submitted_at or payment.order.accepted_at)
-            for payment in waiting
-        ]
+        sent = [_sent_at(payment) for payment in waiting]
         title = waiting[-1].order.provider_title
         groups.append(
             StuckGroup(
@@ -130,6 +125,11 @@ def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
         )
 
     return sorted(groups, key=lambda group: -group.count)
+
+
+def _sent_at(payment: Transaction) -> Instant:
+    """Return when a stuck payment was sent, in UTC."""
+    return payment.order.to_utc(unknown_since(payment))
 
 
 def _sums(payments: Sequence[Transaction]) -> Sequence[Money]:

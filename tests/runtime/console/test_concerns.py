@@ -10,7 +10,8 @@ from mmo_sansio.messages.changes import JournalEntry, SuspenseReason, SuspenseRe
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import HOUR, Instant, Span, later
+from mmo_sansio.values.model import Order
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.views import SUSPENSE_ADVICE
 from tests.runtime.console.conftest import SignedIn
@@ -136,6 +137,18 @@ async def test_stuck_payments_are_summed_and_grouped_by_provider(
     await sandbox.advance("2h")
     page = await shown(await signed_in("vera"), "/stuck")
     assert "KES 350.00 unknown Sandbox (sandbox) : 2, KES 350.00, " in page
+
+
+async def test_a_stuck_payment_was_sent_at_the_same_time_in_its_row_and_in_its_group(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are wall time, also where the gateway's own time is another."""
+    await payment(sandbox, "late", NEVER)
+    await sandbox.advance("2h")
+    monkeypatch.setattr(Order, "to_utc", lambda _, moment: later(moment, Span(3 * HOUR)))
+    page = (await (await signed_in("vera")).get("/stuck")).body.decode()
+    rows = page[page.index('id="rows"') :]
+    assert len(set(re.findall(r'datetime="([^"]+)"', rows))) == 1
 
 
 async def test_stuck_simulated_payments_stand_in_no_sum_beside_an_account_that_moves_money(
