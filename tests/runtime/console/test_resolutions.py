@@ -10,6 +10,7 @@ import trio
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Order
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.brands.keyring import KeyRing
@@ -192,6 +193,18 @@ async def test_a_provider_is_closed_and_opened(sandbox: Running, signed_in: Sign
     history = (await ada.get("/providers")).body
     assert b"provider closed" in history
     assert b"provider opened" in history
+
+
+async def test_a_proposal_says_in_wall_time_when_its_payment_was_sent(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the gateway's own time is another."""
+    reference = await submitted_payment(sandbox)
+    ann = await signed_in("ann")
+    assert (await ann.post(f"/payments/{reference}/resolutions", **PROPOSED)).status == 303
+    monkeypatch.setattr(Order, "to_utc", lambda *_: Instant(0))
+    page = (await ann.get("/resolutions")).body.decode()
+    assert '<dt>Sent to the provider</dt><dd><time datetime="1970-01-01T' in page
 
 
 async def test_failed_callbacks_and_the_breaker_are_shown(
