@@ -43,6 +43,8 @@ class Attention:
     detail: str
     endpoint: str
     """The page on which it is dealt with."""
+    provider: str | None = None
+    """The provider that it is about, by its name."""
 
 
 @frozen
@@ -114,6 +116,7 @@ async def read_attention(
             f"{titles[name]}: {concern.text}",
             concern.words,
             "providers.list_providers",
+            name,
         )
         for name, wrong in concerns.items()
         for concern in wrong
@@ -149,6 +152,7 @@ async def _stopped() -> list[Attention]:
             f"{titles[name]}: its breaker has stopped new payments",
             "It did not answer; it is tried again by itself.",
             "providers.list_providers",
+            name,
         )
         for name, state in console().provider_breakers().items()
         if state is not BreakerState.CLOSED and name in titles
@@ -212,6 +216,7 @@ async def _failing() -> list[Attention]:
             f" {ended[name]:,} payments failed",
             reasons.get(name, ""),
             "providers.list_providers",
+            name,
         )
         for name in failing
     ]
@@ -334,6 +339,7 @@ async def _low_floats() -> list[Attention]:
                 (format_sums([watched.forecast.latest.amount]), format_time_left(watched))
             ).strip(),
             "providers.list_providers",
+            watched.forecast.latest.provider,
         )
         for watched in floats
         if watched.is_low

@@ -639,16 +639,17 @@ def weak_operators(
 ) -> Sequence[Attention]:
     """Return the operators whose payments fail over the whole time, without those of which
     something worse is told."""
-    told = {need.title.partition(":")[0] for need in attention}
+    told = {need.provider for need in attention}
     return [
         Attention(
             False,
             f"{provider.title}: {provider.text}",
             f"{provider.rate} of {provider.created:,} succeeded",
             "providers.list_providers",
+            provider.key,
         )
         for provider in providers
-        if provider.text in (MOST_FAIL_TEXT, MANY_FAIL_TEXT) and provider.title not in told
+        if provider.text in (MOST_FAIL_TEXT, MANY_FAIL_TEXT) and provider.key not in told
     ]
 
 

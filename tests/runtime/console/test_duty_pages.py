@@ -10,6 +10,8 @@ from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Instant, Span, earlier
 from mmo_sansio.values.money import Money
+from mmo_trio.console.attention import Attention
+from mmo_trio.console.overview import MOST_FAIL_TEXT, Health, HealthLevel, weak_operators
 from mmo_trio.console.providers import age_text, show_float
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account_notes import finding_note
@@ -149,3 +151,12 @@ def test_an_age_is_short() -> None:
         "3 h ago",
         "2 d ago",
     ]
+
+
+def test_what_is_told_of_a_provider_says_nothing_of_another_with_its_title() -> None:
+    failing = [
+        Health(name, "M-Pesa", HealthLevel.FAILING, MOST_FAIL_TEXT, 20, "10 %")
+        for name in ("kenya", "tanzania")
+    ]
+    told = Attention(True, "M-Pesa: sign-in fails", "", "providers.list_providers", "kenya")
+    assert [need.provider for need in weak_operators(failing, [told])] == ["tanzania"]
