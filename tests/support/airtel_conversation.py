@@ -69,7 +69,7 @@ def a_payin(**members: Any) -> Transaction:
         "submitted_at": START,
         "merchant_reference": "INV-0001",
     }
-    return a_transaction(Stage.SUBMITTING, **{**standard, **members})
+    return a_transaction(members.pop("stage", Stage.SUBMITTING), **{**standard, **members})
 
 
 def a_payout(**members: Any) -> Transaction:
