@@ -47,20 +47,31 @@ def changed_body(
         return name.encode().decode("unicode_escape").encode("latin-1")
     text = " ".join(words)
     if name[0] not in "{[<":
-        text = bodies[name]
-        if changes:
-            document = json.loads(text)
-            rest = iter(changes)
-            for change in rest:
-                if change == "without":
-                    put(document, next(rest), None)
-                else:
-                    member, _, value = change.partition("=")
-                    put(document, member, to_value(value), is_null_kept=True)
-            text = json.dumps(document, separators=(",", ":"))
+        text = _changed(bodies[name], changes)
     for placeholder, value in {"reference": REFERENCE, **placeholders}.items():
         text = text.replace(f"{{{placeholder}}}", value)
     return text.encode()
+
+
+def _changed(text: str, changes: Sequence[str]) -> str:
+    """Return the text of a body with changes that are written in words."""
+    if not changes:
+        return text
+    document, as_written = json.loads(text), list[str]()
+    rest = iter(changes)
+    for change in rest:
+        member, _, value = change.partition("=")
+        if change == "without":
+            put(document, next(rest), None)
+        elif member.startswith("~"):
+            put(document, member[1:], f"as written {len(as_written)}")
+            as_written.append(value)
+        else:
+            put(document, member, to_value(value), is_null_kept=True)
+    text = json.dumps(document, separators=(",", ":"))
+    for number, value in enumerate(as_written):
+        text = text.replace(f'"as written {number}"', value)
+    return text
 
 
 def to_value(text: str) -> Any:
