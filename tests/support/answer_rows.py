@@ -212,6 +212,8 @@ class Played:
     placeholders: Mapping[str, str] = field(factory=dict)
     payee: tuple[str, str] = ("", "")
     """The number and the name of the payee who is asked about."""
+    is_always_versioned: bool = True
+    """Whether each report names the version that was asked about."""
 
     def check(self, row: Row) -> None:
         """Fail where the report of a row is another one."""
@@ -233,7 +235,7 @@ class Played:
             return self.sign_in(row, provider.sign_in(row.operation, now=now))
         about: Transaction | Reversal
         if row.stage == "payee":
-            return self.converse(row, provider.ask_payee(*self.payee, now=now))
+            return self.converse(row, provider.ask_payee(*self.payee, now=now))[0]
         if row.stage.removeprefix("judge_") in ("reverse", "ask"):
             payment = self.make_payment(row.operation, stage=Stage.SUCCEEDED)
             about = a_reversal(payment, **row.members)
@@ -244,33 +246,38 @@ class Played:
             converse = provider.poll if row.stage.endswith("poll") else provider.submit
             conversation = converse(about, now=now)
 
+        report, requests = self.converse(row, conversation)
         if row.stage.startswith("judge"):
-            request = last_request(conversation, self.before(row))
-            return provider.judge_answer(request, self.answer(row.answer))
-        report = self.converse(row, conversation)
-        check_identity(report, about)
+            return provider.judge_answer(requests[-1], self.answer(row.answer))
+        check_identity(report, about, is_always_versioned=self.is_always_versioned)
         return report
 
     def sign_in(self, row: Row, conversation: Any) -> object:
         """Return the token, or the refusal, which quotes no secret."""
         result: Any
         try:
-            result = self.converse(row, conversation)
+            result = self.converse(row, conversation)[0]
         except SignInFailed as refusal:
             result = refusal
         assert not re.search("secret|canary", f"{result} {result!r}", re.IGNORECASE)
         return result
 
-    def converse(self, row: Row, conversation: Any) -> Any:
-        """Hold a conversation with the answers of a row, which all must be used."""
+    def converse(self, row: Row, conversation: Any) -> tuple[Any, Sequence[HttpRequest]]:
+        """Hold a conversation with the answers of a row, which all must be used; return what it
+        comes to, and its requests."""
         answers = list(self.before(row))
         if row.answer != ("nothing",):
             answers.append(self.answer(row.answer))
-        if self.exchange is not None:
-            return drive(conversation, self.exchange(row, answers[-1]))
-        report = drive(conversation, lambda request: given(answers.pop(0)))
-        assert answers == []
-        return report
+        exchange = self.exchange and self.exchange(row, answers[-1])
+        requests: list[HttpRequest] = []
+
+        def answer(request: HttpRequest) -> HttpResponse:
+            requests.append(request)
+            return exchange(request) if exchange else given(answers.pop(0))
+
+        report = drive(conversation, answer)
+        assert exchange or answers == []
+        return report, requests
 
     def answer(self, words: Sequence[str]) -> Answer:
         """Return an answer that is written in words."""
@@ -293,24 +300,17 @@ def given(answer: Answer) -> HttpResponse:
     return answer
 
 
-def last_request(conversation: Any, answers: Sequence[Answer]) -> HttpRequest:
-    """Return the request of a conversation that follows these answers."""
-    request = next(conversation)
-    for answer in answers:
-        request = conversation.send(given(answer))
-    assert isinstance(request, HttpRequest)
-    return request
-
-
-def check_identity(report: Any, about: Transaction | Reversal) -> None:
+def check_identity(
+    report: Any, about: Transaction | Reversal, *, is_always_versioned: bool
+) -> None:
     """Fail where a report is about another payment or reversal, or another version of it."""
-    told: tuple[str, str, int]
     if isinstance(about, Transaction):
-        told = (report.gateway_reference, report.provider, report.version)
-        assert told == (about.reference, about.order.provider, about.progress.version)
+        told, version = report.gateway_reference, about.progress.version
+        assert (told, report.provider) == (about.reference, about.order.provider)
     else:
-        told = (report.reversal, report.provider, report.version)
-        assert told == (about.id, about.provider, about.version)
+        told, version = report.reversal, about.version
+        assert (told, report.provider) == (about.id, about.provider)
+    assert report.version == version or (report.version is None and not is_always_versioned)
 
 
 def is_said(word: str, told: Sequence[str]) -> bool:

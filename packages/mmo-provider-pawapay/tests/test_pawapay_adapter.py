@@ -4,6 +4,7 @@ what is unknown stays unknown."""
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,48 +14,31 @@ import mmo_provider_pawapay
 import pytest
 from attrs import evolve
 from mmo_provider_pawapay import PAWAPAY
-from mmo_provider_pawapay.adapter import NOT_FOUND_IS_FINAL_AFTER
-from mmo_provider_pawapay.codes import ACCOUNT_REFUSALS, FAILURES, INCONCLUSIVE, find_failure
-from mmo_provider_pawapay.wire import PENDING_STATUSES, gateway_reference, operation_id
+from mmo_provider_pawapay.codes import FAILURES
+from mmo_provider_pawapay.refunds import refund_id
+from mmo_provider_pawapay.wire import gateway_reference, operation_id
+from pawapay_samples import EC_KEY as KEY
 from pawapay_samples import (
-    ACCEPTED,
-    ACTIVE_CONFIGURATION,
-    AUTHENTICATION_ERROR,
-    AVAILABILITY,
-    DEPOSIT_COMPLETED,
-    DEPOSIT_FAILED,
-    DEPOSIT_REQUEST,
-    DUPLICATE_IGNORED,
     EC_PRIVATE_PEM,
     FAILURE_CODES,
     FOUND_ID,
     INITIATED_ID,
-    INVALID_INPUT,
     NAME,
-    NOT_FOUND,
-    PAYOUT_COMPLETED,
-    PAYOUT_REQUEST,
-    REJECTED,
     TOKEN,
-    UNKNOWN_ERROR,
     a_payment,
     an_account,
     answering,
+    example,
     public_pem,
 )
-from pawapay_samples import EC_KEY as KEY
 from tests.sansio.structure.test_exports import imports_beside_faces
+from tests.support.answer_rows import Played, Row, read_rows
 
 from mmo_sansio import (
     MINUTE,
     ErrorCode,
-    Instant,
     Money,
-    ProviderAccepted,
     ProviderFailed,
-    ProviderSucceeded,
-    ProviderUnreachable,
-    Source,
     later,
 )
 from mmo_sansio.providers import (
@@ -64,14 +48,10 @@ from mmo_sansio.providers import (
     HttpRequest,
     HttpResponse,
     OptionError,
-    ProviderNeverReceived,
-    ProviderReport,
     ReportsAvailability,
     Span,
-    Stage,
     Type,
     drive,
-    earlier,
 )
 from mmo_sansio.testing import (
     ADAPTER_CHECKS,
@@ -92,62 +72,35 @@ def reference_of(id: str) -> str:
     return found
 
 
-def submitted(
-    answer: HttpResponse | Exception, type: Type = Type.PAYIN, **members: Any
-) -> ProviderReport:
-    """What the answer to the submission of the documentation's payment is taken for."""
-    payment = a_payment(reference_of(INITIATED_ID), type, **members)
-    return drive(an_account().submit(payment, now=Moment.at(START)), answering(answer, []))
-
-
-def polled(
-    body: bytes, type: Type = Type.PAYIN, *, status: int = 200, now: Instant = START, **members: Any
-) -> ProviderReport:
-    """What the answer to a poll about the documentation's payment is taken for."""
-    payment = a_payment(reference_of(FOUND_ID), type, **members)
-    return drive(
-        an_account().poll(payment, now=Moment.at(now)),
-        answering(HttpResponse(status, (), body), []),
-    )
-
-
-@pytest.mark.parametrize(
-    ("written", "instead"),
-    [(FOUND_ID.encode(), b"another"), (b'"amount"', b'"amount": ["x"], "was"')],
-    ids=["about another payment", "amount that can't be read"],
-)
-def test_a_completed_payment_of_which_something_cannot_be_used_is_evidence(
-    written: bytes, instead: bytes
-) -> None:
-    assert written in DEPOSIT_COMPLETED
-    report = polled(DEPOSIT_COMPLETED.replace(written, instead))
-    assert isinstance(report, ProviderUnreachable)
-    assert report.evidence is not None
-    assert report.evidence.code == "COMPLETED"
-
-
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        ("The PIN you have entered is incorrect.", ErrorCode.USER_WRONG_PIN),
-        ("Customer entered a wrong PIN", ErrorCode.USER_WRONG_PIN),
-        ("Customer did not enter the PIN in time.", ErrorCode.USER_TIMEOUT),
-        ("Wrong shopping basket", ErrorCode.USER_TIMEOUT),
-    ],
-)
-def test_a_payment_that_was_not_approved_tells_a_wrong_pin_from_no_answer(
-    message: str, reason: ErrorCode
-) -> None:
-    failure = find_failure("PAYMENT_NOT_APPROVED", message)
-    assert failure.error_code(Type.PAYIN) is reason
-
-
-HELD_WHERE_NOT_PERMITTED: dict[bytes, set[Type]] = {
-    b"https://api.pawapay.io/v2/deposits": {Type.PAYIN},
-    b"https://api.pawapay.io/v2/payouts": {Type.PAYOUT},
-    b"https://api.pawapay.io/v2/refunds": set(),
+SUBMITTED, FOUND = reference_of(INITIATED_ID), reference_of(FOUND_ID)
+OPERATIONS = {
+    "deposit": (SUBMITTED, Type.PAYIN),
+    "payout": (SUBMITTED, Type.PAYOUT),
+    "found_deposit": (FOUND, Type.PAYIN),
+    "found_payout": (FOUND, Type.PAYOUT),
+    "paid": (REFERENCE, Type.PAYIN),
 }
-"""What a submission to this address holds back that the API token does not permit."""
+ANSWERS = Path(__file__).with_name("answers.txt")
+PLAYED = Played(
+    NAME,
+    an_account,
+    lambda operation, **members: a_payment(*OPERATIONS[operation], **members),
+    exchange=lambda row, answer: answering(answer, []),
+    placeholders={"refund": refund_id(f"{REFERENCE}-1"), "payment": operation_id(REFERENCE)},
+    payee=("+260763456789", ""),
+    is_always_versioned=False,
+)
+
+
+@pytest.mark.parametrize("row", read_rows(ANSWERS))
+def test_answers(row: Row) -> None:
+    PLAYED.check(row)
+
+
+def test_the_table_has_each_documented_code() -> None:
+    text = ANSWERS.read_text(encoding="utf-8")
+    assert set(FAILURE_CODES) - set(re.findall(r"\w+", text)) == set()
+
 
 CASE = AdapterCase(
     PAWAPAY,
@@ -225,10 +178,13 @@ class TestIds:
 class TestSubmissions:
     @pytest.mark.parametrize(
         ("type", "documented", "path"),
-        [(Type.PAYIN, DEPOSIT_REQUEST, "deposits"), (Type.PAYOUT, PAYOUT_REQUEST, "payouts")],
+        [
+            (Type.PAYIN, example("deposit_request"), "deposits"),
+            (Type.PAYOUT, example("payout_request"), "payouts"),
+        ],
     )
     def test_a_submission_is_the_documentations_with_our_reference(
-        self, type: Type, documented: str, path: str
+        self, type: Type, documented: bytes, path: str
     ) -> None:
         example = json.loads(documented)
         reference = reference_of(example.get("depositId") or example["payoutId"])
@@ -264,146 +220,6 @@ class TestSubmissions:
         )
         assert json.loads(sent[0].body)["customerMessage"] == "Note of 4 to 22 chars"
 
-    @pytest.mark.parametrize("body", [ACCEPTED, DUPLICATE_IGNORED])
-    def test_accepted_and_duplicate_are_asked_after(self, body: bytes) -> None:
-        assert submitted(HttpResponse(200, (), body)) == ProviderAccepted(
-            reference_of(INITIATED_ID), NAME, Source.POLL, version=2
-        )
-
-    def test_a_rejection_fails_with_pawapays_words(self) -> None:
-        report = submitted(HttpResponse(200, (), REJECTED))
-        assert isinstance(report, ProviderFailed)
-        assert (report.error_code, report.native_code) == (
-            ErrorCode.USER_NOT_FOUND,
-            "INVALID_PHONE_NUMBER",
-        )
-        assert report.native_message == (
-            "The phone number '2607634' seems to be invalid for the provider 'MTN_MOMO_ZMB'."
-        )
-
-    @pytest.mark.parametrize(
-        ("status", "body"),
-        [(400, INVALID_INPUT), (403, INVALID_INPUT)],
-    )
-    def test_a_fault_of_ours_fails_as_misconfigured(self, status: int, body: bytes) -> None:
-        report = submitted(HttpResponse(status, (), body))
-        assert isinstance(report, ProviderFailed)
-        assert report.error_code is ErrorCode.MERCHANT_MISCONFIGURED
-
-    @pytest.mark.spec("S6")
-    @pytest.mark.parametrize("code", sorted(ACCOUNT_REFUSALS))
-    @pytest.mark.parametrize("status", [200, 401, 403])
-    def test_a_refusal_of_our_account_says_nothing_of_the_payment(
-        self, code: str, status: int
-    ) -> None:
-        """It is sent once the account is in order: those of its kind wait, and staff are told."""
-        body = AUTHENTICATION_ERROR.replace(b"AUTHENTICATION_ERROR", code.encode())
-        for type in (Type.PAYIN, Type.PAYOUT):
-            refused = HttpResponse(status, (), body)
-            assert isinstance(submitted(refused, type), ProviderNeverReceived)
-        for path, held in HELD_WHERE_NOT_PERMITTED.items():
-            finding = an_account().judge_answer(HttpRequest("POST", path), refused)
-            assert finding is not None
-            assert finding.part.endswith("_submissions")
-            assert (finding.state, finding.code) == ("refused", code)
-            is_of_operation = code == "AUTHORISATION_ERROR"
-            assert set(finding.held) == (held if is_of_operation else {Type.PAYIN, Type.PAYOUT})
-            assert finding.holds_reversals is (not is_of_operation or path.endswith(b"/refunds"))
-
-    @pytest.mark.spec("S6")
-    @pytest.mark.parametrize("status", [401, 403])
-    @pytest.mark.parametrize("body", [b"", b"<html>", b'{"message":"Forbidden"}'])
-    def test_a_firewall_in_front_of_pawapay_holds_back_all_and_fails_none(
-        self, body: bytes, status: int
-    ) -> None:
-        turned_away = HttpResponse(status, (), body)
-        for type in (Type.PAYIN, Type.PAYOUT):
-            assert isinstance(submitted(turned_away, type), ProviderNeverReceived)
-        for path in HELD_WHERE_NOT_PERMITTED:
-            finding = an_account().judge_answer(HttpRequest("POST", path), turned_away)
-            assert finding is not None
-            assert (finding.state, finding.code) == ("refused", f"HTTP {status}")
-            assert (set(finding.held), finding.holds_reversals) == ({Type.PAYIN, Type.PAYOUT}, True)
-
-    @pytest.mark.parametrize("body", [ACCEPTED, REJECTED, DUPLICATE_IGNORED])
-    def test_what_is_taken_ends_the_refusal(self, body: bytes) -> None:
-        for path in HELD_WHERE_NOT_PERMITTED:
-            refusal = HttpResponse(401, (), AUTHENTICATION_ERROR)
-            refused = an_account().judge_answer(HttpRequest("POST", path), refusal)
-            taken = HttpResponse(200, (), body)
-            finding = an_account().judge_answer(HttpRequest("POST", path), taken)
-            assert finding is not None
-            assert refused is not None
-            assert (finding.part, finding.state, finding.held) == (refused.part, "works", ())
-
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            HttpResponse(500, (), UNKNOWN_ERROR),
-            HttpResponse(400, (), INVALID_INPUT),
-            HttpResponse(403, (), INVALID_INPUT),
-            HttpResponse(404, (), b"<html>"),
-        ],
-    )
-    def test_other_faults_say_nothing_of_the_account(self, answer: HttpResponse) -> None:
-        for path in (*HELD_WHERE_NOT_PERMITTED, b"https://api.pawapay.io/other"):
-            assert an_account().judge_answer(HttpRequest("POST", path), answer) is None
-
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            HttpResponse(500, (), UNKNOWN_ERROR),
-            HttpResponse(200, (), UNKNOWN_ERROR),
-            HttpResponse(400, (), UNKNOWN_ERROR),
-            HttpResponse(500, (), REJECTED),
-            HttpResponse(200, (), ACCEPTED.replace(b"ACCEPTED", b"SOMETHING_NEW")),
-            HttpResponse(200, (), ACCEPTED.replace(b"f4401bd2", b"f4401bd3")),
-            HttpResponse(200, (), REJECTED.replace(b"f4401bd2", b"f4401bd3")),
-            HttpResponse(200, (), b'{"failureReason":{"failureCode":"INVALID_INPUT"}}'),
-            HttpResponse(200, (), b'{"status":"ACCEPTED"}'),
-            HttpResponse(404, (), b'{"status":"REJECTED"}'),
-            HttpResponse(404, (), b"<html>"),
-            HttpResponse(408),
-            HttpResponse(302),
-            ExchangeFailed("The connection broke.", may_have_arrived=True),
-        ],
-    )
-    def test_what_is_not_clear_is_asked_after(self, answer: HttpResponse | Exception) -> None:
-        assert isinstance(submitted(answer), ProviderUnreachable)
-
-    @pytest.mark.parametrize(
-        "answer", [HttpResponse(429), ExchangeFailed("No connection.", may_have_arrived=False)]
-    )
-    def test_what_certainly_did_not_arrive_is_sent_again(
-        self, answer: HttpResponse | Exception
-    ) -> None:
-        assert isinstance(submitted(answer), ProviderNeverReceived)
-
-    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
-    @pytest.mark.parametrize("code", [*FAILURE_CODES, "A_NEW_CODE"])
-    def test_each_failure_code_of_a_rejection_has_a_meaning(self, code: str, type: Type) -> None:
-        body = REJECTED.replace(b"INVALID_PHONE_NUMBER", code.encode())
-        if type is Type.PAYOUT:
-            body = body.replace(b"depositId", b"payoutId")
-        report = submitted(HttpResponse(200, (), body), type)
-        if code in INCONCLUSIVE:
-            assert isinstance(report, ProviderUnreachable)
-        elif code in ACCOUNT_REFUSALS:
-            assert isinstance(report, ProviderNeverReceived)
-        else:
-            assert isinstance(report, ProviderFailed)
-            assert report.native_code == code
-            known = FAILURES.get(code)
-            assert report.error_code == (
-                known.error_code(type) if known else ErrorCode.TRANSACTION_DECLINED
-            )
-
-    def test_a_new_code_for_a_resubmission_is_asked_after(self) -> None:
-        body = REJECTED.replace(b"INVALID_PHONE_NUMBER", b"A_NEW_CODE")
-        assert isinstance(
-            submitted(HttpResponse(200, (), body), submissions=2), ProviderUnreachable
-        )
-
 
 class TestCodes:
     def test_every_documented_code_is_in_the_table_with_a_reason(self) -> None:
@@ -411,18 +227,6 @@ class TestCodes:
         for code, failure in FAILURES.items():
             assert failure.reason.endswith("."), code
             assert ErrorCode.TRANSACTION_EXPIRED not in (failure.payin, failure.payout), code
-
-    def test_the_meanings_that_lead_to_different_steps(self) -> None:
-        meanings = {code: (each.payin, each.payout) for code, each in FAILURES.items()}
-        assert meanings["INSUFFICIENT_BALANCE"][0] is ErrorCode.USER_INSUFFICIENT_FUNDS
-        assert meanings["PAWAPAY_WALLET_OUT_OF_FUNDS"][1] is ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
-        assert meanings["PAYMENT_NOT_APPROVED"][0] is ErrorCode.USER_TIMEOUT
-        assert meanings["PAYMENT_IN_PROGRESS"][0] is ErrorCode.USER_BUSY
-        assert meanings["RECIPIENT_NOT_FOUND"][1] is ErrorCode.USER_NOT_FOUND
-        assert meanings["WALLET_LIMIT_REACHED"][1] is ErrorCode.USER_LIMIT_EXCEEDED
-        assert meanings["PROVIDER_TEMPORARILY_UNAVAILABLE"][0] is ErrorCode.PROVIDER_UNAVAILABLE
-        assert meanings["INVALID_AMOUNT"][0] is ErrorCode.AMOUNT_OUT_OF_RANGE
-        assert meanings["AUTHENTICATION_ERROR"][0] is ErrorCode.MERCHANT_MISCONFIGURED
 
 
 class TestPolls:
@@ -432,7 +236,7 @@ class TestPolls:
         payment = a_payment(reference_of(FOUND_ID), type)
         drive(
             an_account().poll(payment, now=Moment.at(START)),
-            answering(HttpResponse(200, (), NOT_FOUND), sent),
+            answering(HttpResponse(200, (), example("not_found")), sent),
         )
         (request,) = sent
         assert (request.method, request.target) == (
@@ -441,78 +245,8 @@ class TestPolls:
         )
         assert request.value(b"authorization") == b"Bearer " + TOKEN.encode()
 
-    @pytest.mark.parametrize(
-        ("body", "type"), [(DEPOSIT_COMPLETED, Type.PAYIN), (PAYOUT_COMPLETED, Type.PAYOUT)]
-    )
-    def test_a_completed_payment_succeeds_with_its_receipt(self, body: bytes, type: Type) -> None:
-        assert polled(body, type) == ProviderSucceeded(
-            reference_of(FOUND_ID), NAME, Source.POLL, "12356789", final=Money(12_300, "ZMW")
-        )
 
-    def test_a_failed_payment_fails_with_pawapays_words(self) -> None:
-        assert polled(DEPOSIT_FAILED) == ProviderFailed(
-            reference_of(FOUND_ID),
-            NAME,
-            Source.POLL,
-            ErrorCode.USER_TIMEOUT,
-            native_code="PAYMENT_NOT_APPROVED",
-            native_message="The customer did not approve the authorisation for this payment",
-        )
-
-    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
-    @pytest.mark.parametrize("code", [*FAILURE_CODES, "A_NEW_CODE"])
-    def test_a_failed_payment_is_final_whatever_its_code(self, code: str, type: Type) -> None:
-        body = DEPOSIT_FAILED.replace(b"PAYMENT_NOT_APPROVED", code.encode())
-        if type is Type.PAYOUT:
-            body = body.replace(b"depositId", b"payoutId")
-        report = polled(body, type)
-        assert isinstance(report, ProviderFailed)
-        assert report.native_code == code
-
-    def test_a_failure_without_a_reason_is_declined(self) -> None:
-        body = (
-            b'{"status":"FOUND","data":{"depositId":"%s","status":"FAILED","failureReason":null}}'
-        )
-        report = polled(body % FOUND_ID.encode())
-        assert isinstance(report, ProviderFailed)
-        assert (report.error_code, report.native_code) == (ErrorCode.TRANSACTION_DECLINED, None)
-
-    @pytest.mark.parametrize("status", sorted(PENDING_STATUSES))
-    def test_a_pending_payment_is_asked_after_again(self, status: str) -> None:
-        body = DEPOSIT_COMPLETED.replace(b"COMPLETED", status.encode())
-        assert polled(body) == ProviderAccepted(
-            reference_of(FOUND_ID), NAME, Source.POLL, version=2
-        )
-
-    @pytest.mark.parametrize(
-        ("status", "body"),
-        [
-            (500, UNKNOWN_ERROR),
-            (401, AUTHENTICATION_ERROR),
-            (404, NOT_FOUND),
-            (200, DEPOSIT_COMPLETED.replace(b"COMPLETED", b"SOMETHING_NEW")),
-            (200, DEPOSIT_COMPLETED.replace(b"FOUND", b"SOMETHING_NEW")),
-            (200, DEPOSIT_COMPLETED.replace(b"8917c345", b"8917c346")),
-            (200, DEPOSIT_COMPLETED.replace(b"depositId", b"payoutId")),
-            (200, DEPOSIT_COMPLETED.replace(b'"123.00"', b'"-123.00"')),
-            (200, DEPOSIT_COMPLETED.replace(b'"ZMW"', b'"XYZ"')),
-            (200, b'{"status":"FOUND"}'),
-            (200, b'{"status":"FOUND","data":[]}'),
-            (200, b"[]"),
-        ],
-    )
-    def test_what_is_not_clear_stays_unknown(self, status: int, body: bytes) -> None:
-        assert isinstance(polled(body, status=status), ProviderUnreachable)
-
-    def test_not_found_is_final_after_a_quarter_of_an_hour(self) -> None:
-        end = later(START, NOT_FOUND_IS_FINAL_AFTER)
-        assert isinstance(polled(NOT_FOUND, now=earlier(end, MINUTE)), ProviderUnreachable)
-        assert isinstance(polled(NOT_FOUND, now=end), ProviderNeverReceived)
-
-    def test_what_was_accepted_is_never_sent_again(self) -> None:
-        end = later(START, NOT_FOUND_IS_FINAL_AFTER)
-        report = polled(NOT_FOUND, now=end, stage=Stage.AWAITING_RESULT)
-        assert isinstance(report, ProviderUnreachable)
+CONFIGURATION = example("active_configuration")
 
 
 class TestAmountsOfTheMarket:
@@ -537,9 +271,7 @@ class TestAmountsOfTheMarket:
     def test_an_amount_beyond_the_limits_is_not_sent(
         self, minor: int, is_sent: bool, type: Type
     ) -> None:
-        report, posts = self.submit(
-            Money(minor, "XOF"), HttpResponse(200, (), ACTIVE_CONFIGURATION), type
-        )
+        report, posts = self.submit(Money(minor, "XOF"), HttpResponse(200, (), CONFIGURATION), type)
         assert posts == is_sent
         if not is_sent:
             assert report.error_code is ErrorCode.AMOUNT_OUT_OF_RANGE
@@ -551,7 +283,7 @@ class TestAmountsOfTheMarket:
             # The form of the schema, and of the API itself.
             b'{"countries":[{"providers":[{"provider":"MTN_MOMO_BEN","currencies":[{"currency":"USD","operationTypes":'
             b'{"DEPOSIT":{"minAmount":"2","maxAmount":"9","decimalsInAmount":"NONE"}}}]}]}]}',
-            ACTIVE_CONFIGURATION.replace(b"XOF", b"USD").replace(b'"1"', b'"2"'),
+            CONFIGURATION.replace(b"XOF", b"USD").replace(b'"1"', b'"2"'),
         ],
     )
     def test_decimals_and_minimum(self, configuration: bytes) -> None:
@@ -572,8 +304,8 @@ class TestAmountsOfTheMarket:
             HttpResponse(200, (), b"{}"),
             HttpResponse(200, (), b'{"countries":7}'),
             HttpResponse(200, (), b"<html>"),
-            HttpResponse(403, (), AUTHENTICATION_ERROR),
-            HttpResponse(200, (), ACTIVE_CONFIGURATION.replace(b"MTN_MOMO_BEN", b"MOOV_BEN")),
+            HttpResponse(403, (), example("authentication_error")),
+            HttpResponse(200, (), CONFIGURATION.replace(b"MTN_MOMO_BEN", b"MOOV_BEN")),
         ],
     )
     def test_without_a_configuration_pawapay_itself_judges(self, answer: HttpResponse) -> None:
@@ -581,7 +313,7 @@ class TestAmountsOfTheMarket:
 
     def test_the_configuration_is_asked_for_every_ten_minutes_and_the_last_one_stays(self) -> None:
         account, asked = an_account(market="MTN_MOMO_BEN"), []
-        answers = [HttpResponse(200, (), ACTIVE_CONFIGURATION), HttpResponse(503)]
+        answers = [HttpResponse(200, (), CONFIGURATION), HttpResponse(503)]
 
         def exchange(request: HttpRequest) -> HttpResponse:
             if request.method == "GET":
@@ -614,13 +346,13 @@ class TestAvailability:
         }
 
     def test_what_the_operator_does_not_process_is_held(self) -> None:
-        found = self.ask(HttpResponse(200, (), AVAILABILITY))
+        found = self.ask(HttpResponse(200, (), example("availability")))
         assert (found["deposit"].code, found["deposit"].held) == ("CLOSED", (Type.PAYIN,))
         assert (found["payout"].code, found["payout"].held) == ("OPERATIONAL", ())
         assert not found["payout"].holds_reversals
 
     def test_what_is_only_delayed_is_sent_and_shown(self) -> None:
-        found = self.ask(HttpResponse(200, (), AVAILABILITY), "AIRTEL_OAPI_ZMB")
+        found = self.ask(HttpResponse(200, (), example("availability")), "AIRTEL_OAPI_ZMB")
         assert (found["payout"].state, found["payout"].code, found["payout"].held) == (
             "warned",
             "DELAYED",
@@ -643,20 +375,13 @@ class TestAvailability:
         ] * 2
 
 
-WALLETS = """{"balances": [
-    {"country": "ZMB", "balance": "21798.03", "currency": "ZMW", "provider": ""},
-    {"country": "UGA", "balance": "10798.03", "currency": "UGX", "provider": ""}
-]}"""
-"""https://docs.pawapay.io/v2/api-reference/finances/wallet-balances"""
-
-
 class TestBalances:
     def test_the_wallet_of_the_country_is_the_float(self) -> None:
         asked: list[HttpRequest] = []
         provider = an_account()
         report = drive(
             provider.ask_balances(now=Moment.at(START)),
-            answering(HttpResponse(200, (), WALLETS.encode()), asked),
+            answering(HttpResponse(200, (), example("wallets")), asked),
         )
         assert [each.target for each in asked] == [
             b"https://api.pawapay.io/v2/wallet-balances?country=ZMB"
@@ -670,7 +395,7 @@ class TestBalances:
         )
 
     def test_a_wallet_that_can_not_be_read_hides_no_other(self) -> None:
-        document = json.loads(WALLETS)
+        document = json.loads(example("wallets"))
         for strange in ({"country": "ZMB", "balance": "?", "currency": "ZMW"}, 7, {"country": 7}):
             body = json.dumps({"balances": [strange, *document["balances"]]}).encode()
             report = drive(
@@ -685,7 +410,7 @@ class TestBalances:
     def test_a_wallet_of_one_operator_is_that_operator_s(
         self, own: str, accounts: list[str]
     ) -> None:
-        body = WALLETS.replace('"provider": ""', f'"provider": "{own}"').encode()
+        body = example("wallets").replace(b'"provider": ""', f'"provider": "{own}"'.encode())
         report = drive(
             an_account().ask_balances(now=Moment.at(START)),
             answering(HttpResponse(200, (), body), []),
@@ -700,7 +425,7 @@ class TestBalances:
                 HttpResponse(200, (), body)
                 for body in (b"", b"[]", b"{}", b'{"balances": [7]}', b'{"balances": 7}')
             ),
-            HttpResponse(200, (), WALLETS.replace("21798.03", "x").encode()),
+            HttpResponse(200, (), example("wallets").replace(b"21798.03", b"x")),
         ],
     )
     def test_what_says_nothing_is_no_balance(self, answer: HttpResponse | ExchangeFailed) -> None:
