@@ -8,10 +8,10 @@ A table is a text file beside the test of the adapter:
         401,403 refusal code=denied
         503 -> unreachable
 
-- A line that is not indented: operations, stage, conditions. Stages: `submit`, `poll`, `reverse`,
-  `ask` (after a reversal), `payee`, `callback`, `sign_in` (its operation is the scope), `judge`,
-  `judge_reverse`, `judge_poll` (what the answer says of the account), and others of an adapter,
-  which are submissions.
+- A line that is not indented: operations, stage, conditions. Stages: `submit`, `poll` or `search`,
+  `reverse` or `refund`, `ask` (after a reversal), `payee`, `callback` or `webhook`, `sign_in` (its
+  operation is the scope), `judge`, `judge_reverse`, `judge_poll` (what the answer says of the
+  account), and others of an adapter, which are submissions.
 - Conditions: `again`: submitted twice; `after 10min`, `before 10min`: so long after START, or the
   least unit less; `name=value`: members of the payment, and behind `with` options of the account.
 - A line that is indented: an answer, and its report where it is not that of the line above.
@@ -212,6 +212,8 @@ class Played:
     placeholders: Mapping[str, str] = field(factory=dict)
     payee: tuple[str, str] = ("", "")
     """The number and the name of the payee who is asked about."""
+    moment: Callable[[Instant], Moment] = Moment.at
+    """Of our own time."""
     is_always_versioned: bool = True
     """Whether each report names the version that was asked about."""
 
@@ -226,24 +228,24 @@ class Played:
     def play(self, row: Row) -> object:
         """Return what the adapter reports."""
         provider = self.open_provider(**row.options)
-        if row.stage.startswith("callback"):
+        if row.stage.startswith("callback") or row.stage == "webhook":
             return provider.read_notification(self.notify(row, self.body(row.answer)))
 
         # A conversation, and what it is about.
-        now = Moment.at(row.now)
+        now = self.moment(row.now)
         if row.stage == "sign_in":
             return self.sign_in(row, provider.sign_in(row.operation, now=now))
         about: Transaction | Reversal
         if row.stage == "payee":
             return self.converse(row, provider.ask_payee(*self.payee, now=now))[0]
-        if row.stage.removeprefix("judge_") in ("reverse", "ask"):
+        if row.stage.removeprefix("judge_") in ("reverse", "refund", "ask"):
             payment = self.make_payment(row.operation, stage=Stage.SUCCEEDED)
             about = a_reversal(payment, **row.members)
             converse = provider.poll_reversal if row.stage == "ask" else provider.reverse
             conversation = converse(about, payment, now=now)
         else:
             about = self.make_payment(row.operation, **row.members)
-            converse = provider.poll if row.stage.endswith("poll") else provider.submit
+            converse = provider.poll if row.stage.endswith(("poll", "search")) else provider.submit
             conversation = converse(about, now=now)
 
         report, requests = self.converse(row, conversation)

@@ -221,6 +221,11 @@ class TestSubmissions:
         assert json.loads(sent[0].body)["customerMessage"] == "Note of 4 to 22 chars"
 
 
+def test_another_request_says_nothing_of_the_account() -> None:
+    request = HttpRequest("POST", b"https://api.pawapay.io/other")
+    assert an_account().judge_answer(request, HttpResponse(401)) is None
+
+
 class TestCodes:
     def test_every_documented_code_is_in_the_table_with_a_reason(self) -> None:
         assert set(FAILURE_CODES) == set(FAILURES)

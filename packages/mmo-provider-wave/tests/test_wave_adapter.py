@@ -4,7 +4,7 @@ is unknown stays unknown."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,14 @@ import mmo_provider_wave
 import pytest
 from mmo_provider_wave import WAVE
 from mmo_provider_wave.checkout import ENDS_BEFORE_EXPIRY, SETTLES_WITHIN
-from mmo_provider_wave.codes import ACCOUNT_REFUSALS, FAILURES, PERMISSION_REFUSALS
-from mmo_provider_wave.signatures import HEADER
-from mmo_provider_wave.wire import parse_refusal
+from mmo_provider_wave.signatures import HEADER, sign
 from tests.sansio.structure.test_exports import imports_beside_faces
+from tests.support.answer_rows import Played, Row, read_rows
 from wave_samples import (
     API_KEY,
     CREATED_AT,
     EXPIRES_AT,
     HOOKS_URL,
-    INSUFFICIENT_FUNDS,
     LAUNCH_URL,
     MSISDN,
     NAME,
@@ -30,7 +28,6 @@ from wave_samples import (
     REFUSED_KEY,
     SESSION,
     SESSION_ID,
-    VALIDATION_ERROR,
     WEBHOOK_SECRET,
     Answer,
     a_payment,
@@ -43,7 +40,6 @@ from wave_samples import (
 )
 
 from mmo_sansio import (
-    DAY,
     MINUTE,
     SECOND,
     ErrorCode,
@@ -54,6 +50,7 @@ from mmo_sansio import (
     ProviderFailed,
     ProviderSucceeded,
     ProviderUnreachable,
+    Transaction,
     later,
 )
 from mmo_sansio.providers import (
@@ -63,7 +60,6 @@ from mmo_sansio.providers import (
     HttpResponse,
     OpenUrl,
     OptionError,
-    ProviderNeverReceived,
     ProviderReport,
     SettingError,
     Span,
@@ -85,7 +81,48 @@ NOW = Moment(time=START, utc=CREATED_AT)
 """The moment at which the documentation's session is created; our own time is apart from it."""
 LOST = ExchangeFailed("The connection broke.", may_have_arrived=True)
 UNSENT = ExchangeFailed("No connection.", may_have_arrived=False)
-NOTHING = {"GET /search": ok(results())}
+OPERATIONS: Mapping[str, tuple[Type, dict[str, Any]]] = {
+    "session": (Type.PAYIN, {}),
+    "payout": (Type.PAYOUT, {}),
+    "known_session": (Type.PAYIN, {"provider_reference": SESSION_ID}),
+    "known_payout": (Type.PAYOUT, {"provider_reference": "pt-185b5e4b8100c"}),
+    "paid": (Type.PAYIN, {"provider_reference": "T1"}),
+}
+
+
+def of_row(operation: str, **members: Any) -> Transaction:
+    type, usual = OPERATIONS[operation]
+    return a_payment(type, **{**usual, **members})
+
+
+def answer_of(row: Row, answer: Answer) -> Callable[[HttpRequest], HttpResponse]:
+    """The answer to each request; what is found by a search is in its list."""
+    paid = ok(results(a_session("complete", "succeeded", transaction_id="T1")))
+    found = answer
+    if row.stage == "search" and isinstance(answer, HttpResponse):
+        found = ok(results(answer.body))
+    if row.stage == "refund":
+        found = paid
+    return answering({"GET /search": found, "GET ": answer, "POST ": answer})
+
+
+def webhook_of(row: Row, body: bytes) -> HttpRequest:
+    event = b'{"id":"EV_1","type":"checkout.session.completed","data":%b}' % body
+    header = (HEADER, sign(WEBHOOK_SECRET, event, now=CREATED_AT))
+    return HttpRequest("POST", HOOKS_URL.encode(), (header,), event)
+
+
+PLAYED = Played(
+    NAME,
+    an_account,
+    of_row,
+    exchange=answer_of,
+    notify=webhook_of,
+    payee=(MSISDN, "Fatou Ndiaye"),
+    moment=lambda at: after(at - START),
+    is_always_versioned=False,
+)
+ANSWERS = Path(__file__).with_name("answers.txt")
 ABOUT_TO_EXPIRE = later(START, Span(90 * SECOND))
 CASE = AdapterCase(
     WAVE,
@@ -136,10 +173,9 @@ def about_session(body: bytes, **members: Any) -> ProviderReport:
     return polled(answers, provider_reference=SESSION_ID, **members)
 
 
-def about_payout(body: bytes, **members: Any) -> ProviderReport:
-    """What a pay-out that Wave tells of is taken for."""
-    answers = {"GET /pt-185b5e4b8100c": ok(body)}
-    return polled(answers, Type.PAYOUT, provider_reference="pt-185b5e4b8100c", **members)
+@pytest.mark.parametrize("row", read_rows(ANSWERS))
+def test_answers(row: Row) -> None:
+    PLAYED.check(row)
 
 
 @pytest.mark.parametrize("check", ADAPTER_CHECKS)
@@ -256,16 +292,6 @@ class TestSessions:
         assert isinstance(report, ProviderAccepted)
 
     @pytest.mark.spec("S6")
-    @pytest.mark.parametrize("answer", [LOST, UNSENT, HttpResponse(500), ok(b"{}")])
-    def test_none_is_made_while_it_can_not_be_told(self, answer: Answer) -> None:
-        sent: list[HttpRequest] = []
-        payment = a_payment(submissions=2)
-        conversation = an_account().submit(payment, now=NOW)
-        report = drive(conversation, answering({"GET /search": answer}, sent))
-        assert isinstance(report, ProviderUnreachable)
-        assert [each.method for each in sent] == ["GET"]
-
-    @pytest.mark.spec("S6")
     @pytest.mark.parametrize(
         ("older", "report"),
         [
@@ -303,26 +329,6 @@ class TestSessions:
 
 
 class TestSubmissions:
-    @pytest.mark.spec("S6")
-    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
-    @pytest.mark.parametrize("code", sorted(ACCOUNT_REFUSALS))
-    @pytest.mark.parametrize("status", [401, 403])
-    def test_a_refusal_of_our_account_says_nothing_of_the_payment(
-        self, type: Type, code: str, status: int
-    ) -> None:
-        refused = HttpResponse(
-            status, (), REFUSED_KEY.replace(b"no-matching-api-key", code.encode())
-        )
-        assert isinstance(submitted(refused, type), ProviderNeverReceived)
-        path = b"/v1/checkout/sessions" if type is Type.PAYIN else b"/v1/payout"
-        request = HttpRequest("POST", b"https://api.wave.com" + path)
-        finding = an_account().judge_answer(request, refused)
-        assert finding is not None
-        assert (finding.state, finding.code) == ("refused", code)
-        is_of_kind = code in PERMISSION_REFUSALS
-        assert set(finding.held) == ({type} if is_of_kind else {Type.PAYIN, Type.PAYOUT})
-        assert finding.holds_reversals is not is_of_kind
-
     @pytest.mark.parametrize(
         "path",
         ["/v1/checkout/sessions", "/v1/payout", f"/v1/checkout/sessions/{SESSION_ID}/refund"],
@@ -340,121 +346,13 @@ class TestSubmissions:
         request = HttpRequest("POST", b"https://api.wave.com/v1/checkout/sessions/cos-1/expire")
         assert an_account().judge_answer(request, HttpResponse(401, (), REFUSED_KEY)) is None
 
-    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
-    @pytest.mark.parametrize("code", sorted(FAILURES))
-    def test_a_refused_request_fails_with_the_meaning_of_its_code(
-        self, type: Type, code: str
-    ) -> None:
-        body = json.dumps({"code": code, "message": "Words."}).encode()
-        report = submitted(HttpResponse(422, (), body), type)
-        assert isinstance(report, ProviderFailed)
-        assert report.error_code is FAILURES[code].error_code(type)
-        assert (report.native_code, report.native_message) == (code, "Words.")
-
-    @pytest.mark.parametrize(
-        ("member", "meaning"),
-        [
-            ('["body", "mobile"]', ErrorCode.USER_NOT_FOUND),
-            ('["restrict_payer_mobile"]', ErrorCode.USER_NOT_FOUND),
-            ('["amount"]', ErrorCode.AMOUNT_OUT_OF_RANGE),
-            ('["success_url"]', ErrorCode.MERCHANT_MISCONFIGURED),
-        ],
-    )
-    def test_a_member_of_the_wrong_form_is_told_by_its_place(
-        self, member: str, meaning: ErrorCode
-    ) -> None:
-        body = VALIDATION_ERROR.replace(b'["amount"]', member.encode())
-        report = submitted(HttpResponse(400, (), body))
-        assert isinstance(report, ProviderFailed)
-        assert report.error_code is meaning
-
-    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            LOST,
-            HttpResponse(400),
-            HttpResponse(400, (), b'{"error":"Bad Request"}'),
-            HttpResponse(400, (), b'{"error":["Bad Request"]}'),
-            HttpResponse(401, (), b"<html>"),
-            HttpResponse(401, (), b'{"code":"proxy"}'),
-            HttpResponse(404, (), b'{"code":"not-found","message":"x"}'),
-            HttpResponse(408, (), INSUFFICIENT_FUNDS),
-            HttpResponse(409, (), b'{"code":"idempotency-mismatch","message":"x"}'),
-            HttpResponse(422, (), b'{"code":"idempotency-mismatch","message":"x"}'),
-            HttpResponse(500, (), INSUFFICIENT_FUNDS),
-            HttpResponse(503, (), b'{"code":"service-unavailable"}'),
-            ok(b"{}"),
-            ok(SESSION.replace(REFERENCE.encode(), b"another")),
-        ],
-    )
-    def test_whatever_may_have_arrived_is_unknown(self, type: Type, answer: Answer) -> None:
-        assert isinstance(submitted(answer, type), ProviderUnreachable)
-
-    @pytest.mark.parametrize("answer", [UNSENT, HttpResponse(429, (), b"{}")])
-    def test_what_was_not_taken_was_never_received(self, answer: Answer) -> None:
-        assert isinstance(submitted(answer), ProviderNeverReceived)
-        assert isinstance(submitted(answer, Type.PAYOUT), ProviderNeverReceived)
-
-    def test_a_refusal_may_stand_in_an_object_of_its_own(self) -> None:
-        refusal = parse_refusal(b'{"error":%b}' % INSUFFICIENT_FUNDS)
-        assert refusal is not None
-        assert refusal.code == "insufficient-funds"
-
 
 class TestSessionsOfPolls:
-    def test_a_paid_session_is_a_success_with_its_receipt(self) -> None:
-        report = about_session(a_session("complete", "succeeded", transaction_id="TCN4Y4ZC3FM"))
-        assert isinstance(report, ProviderSucceeded)
-        assert (report.provider_reference, report.final) == ("TCN4Y4ZC3FM", Money(1000, "XOF"))
-
-    @pytest.mark.spec("S5")
-    def test_a_name_that_was_cut_in_two_makes_no_success_unreadable(self) -> None:
-        paid = a_session("complete", "succeeded", transaction_id="T1")
-        body = paid.replace(b"Annas Apiaries", b"Annas Apiaries \\ud83d")
-        assert isinstance(about_session(body), ProviderSucceeded)
-        body = paid.replace(b'"T1"', b'"T1\\ud83d"')
-        assert isinstance(about_session(body), ProviderUnreachable)
-
     @pytest.mark.spec("S5")
     def test_money_counts_whatever_the_session_is_called(self) -> None:
         report = about_session(a_session("open", "succeeded"))
         assert isinstance(report, ProviderSucceeded)
         assert report.lacks_receipt
-
-    @pytest.mark.spec("S5")
-    @pytest.mark.parametrize("payment", ["processing", "cancelled", "something-new"])
-    def test_a_failed_attempt_ends_nothing_while_the_payer_may_try_again(
-        self, payment: str
-    ) -> None:
-        error = {"code": "insufficient-funds", "message": "Insufficient balance"}
-        report = about_session(a_session("open", payment, last_payment_error=error))
-        assert isinstance(report, ProviderAccepted)
-
-    @pytest.mark.parametrize("code", [code for code in FAILURES if not code.startswith("request")])
-    def test_an_expired_session_fails_for_the_reason_of_the_last_attempt(self, code: str) -> None:
-        error = {"code": code, "message": "Words."}
-        report = about_session(a_session("expired", "cancelled", last_payment_error=error))
-        assert isinstance(report, ProviderFailed)
-        assert report.error_code is FAILURES[code].payin
-        assert (report.native_code, report.native_message) == (code, "Words.")
-
-    def test_an_expired_session_without_an_attempt_was_not_paid_in_time(self) -> None:
-        report = about_session(a_session("expired", "cancelled"))
-        assert isinstance(report, ProviderFailed)
-        assert (report.error_code, report.native_code) == (ErrorCode.USER_TIMEOUT, "expired")
-
-    def test_a_cancelled_session_was_cancelled(self) -> None:
-        report = about_session(a_session("complete", "cancelled"))
-        assert isinstance(report, ProviderFailed)
-        assert report.error_code is ErrorCode.USER_CANCELLED
-
-    @pytest.mark.spec("S5")
-    def test_a_refunded_session_is_told_neither_as_paid_nor_as_failed(self) -> None:
-        report = about_session(a_session("complete", "cancelled", transaction_id="T1"))
-        assert isinstance(report, ProviderUnreachable)
-        assert report.evidence is not None
-        assert report.evidence.receipt == "T1"
 
     @pytest.mark.spec("S5")
     def test_an_attempt_under_way_at_the_end_is_waited_for(self) -> None:
@@ -463,23 +361,6 @@ class TestSessionsOfPolls:
         soon, late = after(ended), after(ended + SETTLES_WITHIN)
         assert isinstance(about_session(session, now=soon), ProviderAccepted)
         assert isinstance(about_session(session, now=late), ProviderFailed)
-
-    @pytest.mark.parametrize("body", [a_session("closed"), a_session("complete", "odd")])
-    def test_an_unknown_status_is_unknown(self, body: bytes) -> None:
-        assert isinstance(about_session(body), ProviderUnreachable)
-
-    @pytest.mark.spec("S5")
-    @pytest.mark.parametrize(
-        "member", [{"client_reference": "another"}, {"amount": None}, {"when_created": "today"}]
-    )
-    def test_a_paid_session_of_which_something_can_not_be_used_is_evidence(
-        self, member: dict[str, Any]
-    ) -> None:
-        body = a_session("complete", "succeeded", **{"transaction_id": "T1", **member})
-        report = about_session(body)
-        assert isinstance(report, ProviderUnreachable)
-        assert report.evidence is not None
-        assert report.evidence.receipt == "T1"
 
     def test_a_known_page_is_not_told_again(self) -> None:
         report = about_session(SESSION, payer_action=OpenUrl(LAUNCH_URL))
@@ -551,35 +432,6 @@ class TestEnds:
             asked_at = later(asked_at, interval)
 
 
-class TestNotFound:
-    @pytest.mark.spec("S6")
-    @pytest.mark.parametrize(
-        ("type", "final"), [(Type.PAYIN, MINUTE), (Type.PAYOUT, Span(15 * MINUTE))]
-    )
-    def test_it_was_never_received_once_that_is_certain(self, type: Type, final: Span) -> None:
-        early = polled(NOTHING, type, now=after(final - SECOND))
-        late = polled(NOTHING, type, now=after(final))
-        assert isinstance(early, ProviderUnreachable)
-        assert isinstance(late, ProviderNeverReceived)
-
-    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
-    def test_what_was_accepted_is_never_sent_again(self, type: Type) -> None:
-        report = polled(NOTHING, type, now=after(DAY), stage=Stage.AWAITING_RESULT)
-        assert isinstance(report, ProviderUnreachable)
-
-    @pytest.mark.parametrize("answer", [HttpResponse(404), HttpResponse(401, (), REFUSED_KEY)])
-    def test_a_known_one_that_is_not_answered_is_unknown(self, answer: Answer) -> None:
-        report = polled(
-            {f"GET /{SESSION_ID}": answer}, provider_reference=SESSION_ID, now=after(DAY)
-        )
-        assert isinstance(report, ProviderUnreachable)
-
-    def test_what_names_another_payment_is_left_out(self) -> None:
-        other = SESSION.replace(REFERENCE.encode(), b"another")
-        report = polled({"GET /search": ok(results(other))})
-        assert isinstance(report, ProviderUnreachable)
-
-
 class TestPayouts:
     @pytest.mark.spec("S6")
     def test_a_pay_out_has_the_same_key_and_body_each_time(self) -> None:
@@ -605,28 +457,10 @@ class TestPayouts:
         pay_out, session = (json.loads(request.body) for request in sent)
         assert (pay_out["mobile"], session["restrict_payer_mobile"]) == (MSISDN, MSISDN)
 
-    def test_the_answer_may_be_the_result(self) -> None:
-        report = submitted(ok(a_payout("succeeded")), Type.PAYOUT)
-        assert isinstance(report, ProviderSucceeded)
-        assert (report.provider_reference, report.final) == ("pt-185b5e4b8100c", Money(1000, "XOF"))
-
-    @pytest.mark.spec("S6")
-    @pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
-    def test_a_search_that_finds_what_names_no_payment_says_nothing(self, type: Type) -> None:
-        nameless = a_session if type is Type.PAYIN else a_payout
-        found = {"GET /search": ok(results(nameless(client_reference=None)))}
-        later_on = Moment.at(later(START, DAY))
-        assert isinstance(polled(found, type, now=later_on), ProviderUnreachable)
-
-    def test_what_is_processed_is_asked_after_by_its_id(self) -> None:
-        for report in (submitted(ok(PAYOUT), Type.PAYOUT), about_payout(PAYOUT)):
-            assert isinstance(report, ProviderAccepted)
-            assert report.provider_reference == "pt-185b5e4b8100c"
-            assert report.is_told_when_asked, "Wave sends no webhooks about pay-outs"
-
-    def test_one_without_an_answer_is_searched(self) -> None:
-        found = {"GET /payouts/search": ok(results(a_payout("succeeded")))}
-        assert isinstance(polled(found, Type.PAYOUT), ProviderSucceeded)
+    def test_a_pay_out_is_told_when_it_is_asked_after(self) -> None:
+        report = submitted(ok(PAYOUT), Type.PAYOUT)
+        assert isinstance(report, ProviderAccepted)
+        assert report.is_told_when_asked, "Wave sends no webhooks about pay-outs"
 
     @pytest.mark.spec("S6")
     @pytest.mark.parametrize("is_first", [True, False])
@@ -644,36 +478,6 @@ class TestPayouts:
         both = (a_payout("failed"), a_payout(status, id="pt-2"))
         found = {"GET /payouts/search": ok(results(*(both if is_first else both[::-1])))}
         assert isinstance(polled(found, Type.PAYOUT), report)
-
-    @pytest.mark.parametrize(
-        ("code", "meaning"),
-        [
-            ("insufficient-funds", ErrorCode.MERCHANT_INSUFFICIENT_FUNDS),
-            ("recipient-limit-exceeded", ErrorCode.USER_LIMIT_EXCEEDED),
-            ("recipient-account-blocked", ErrorCode.USER_ACCOUNT_BLOCKED),
-            ("recipient-minor", ErrorCode.TRANSACTION_DECLINED),
-            ("a-new-code", ErrorCode.TRANSACTION_DECLINED),
-        ],
-    )
-    def test_a_failed_one_fails_with_the_meaning_of_its_code(
-        self, code: str, meaning: ErrorCode
-    ) -> None:
-        error = {"error_code": code, "error_message": "Words."}
-        report = about_payout(a_payout("failed", payout_error=error))
-        assert isinstance(report, ProviderFailed)
-        assert (report.error_code, report.native_code) == (meaning, code)
-
-    @pytest.mark.spec("S5")
-    def test_one_that_was_reversed_is_left_to_a_person(self) -> None:
-        report = about_payout(a_payout("reversed"))
-        assert isinstance(report, ProviderUnreachable)
-        assert report.evidence is not None
-
-    @pytest.mark.parametrize(
-        "body", [a_payout("odd"), a_payout(id="x"), a_payout(client_reference="another")]
-    )
-    def test_what_can_not_be_used_is_unknown(self, body: bytes) -> None:
-        assert isinstance(about_payout(body), ProviderUnreachable)
 
 
 class TestAccount:

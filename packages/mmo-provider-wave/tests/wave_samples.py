@@ -1,6 +1,5 @@
-"""Provides an account with Wave, payments of it, and bodies with the members of the documentation's
-examples; amounts, numbers, times and references are ours. `test_wave_documented` has the examples
-themselves."""
+"""Provides an account with Wave, and payments of it; `tests/captures/wave/bodies.toml` has the
+bodies of the documentation."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from mmo_provider_wave import WAVE, WaveProvider
 from mmo_provider_wave.adapter import open_wave
+from tests.support.bodies import read_bodies
 
 from mmo_sansio import DAY, Money, Transaction, later
 from mmo_sansio.providers import (
@@ -33,68 +33,21 @@ NAME: Final = "wave"
 AMOUNT: Final = Money(1000, "XOF")
 MSISDN: Final = "+221761110000"
 
-# https://docs.wave.com/checkout
-SESSION: Final = b"""{
-  "id": "cos-18qq25rgr100a",
-  "amount": "1000",
-  "checkout_status": "open",
-  "client_reference": "01K5TESTTESTTESTTESTTESTTE",
-  "currency": "XOF",
-  "error_url": "https://example.com/error",
-  "last_payment_error": null,
-  "business_name": "Annas Apiaries",
-  "payment_status": "processing",
-  "success_url": "https://example.com/success",
-  "wave_launch_url": "https://pay.wave.com/c/cos-18qq25rgr100a",
-  "when_completed": null,
-  "when_created": "2026-01-15T10:13:04Z",
-  "when_expires": "2026-01-15T10:43:04Z"
-}""".replace(b"01K5TESTTESTTESTTESTTESTTE", REFERENCE.encode())
-"""As a session is answered when it is created; our reference stands in the place of theirs."""
 
 SESSION_ID: Final = "cos-18qq25rgr100a"
 LAUNCH_URL: Final = "https://pay.wave.com/c/cos-18qq25rgr100a"
 CREATED_AT: Final = from_datetime(datetime(2026, 1, 15, 10, 13, 4, tzinfo=UTC))
 EXPIRES_AT: Final = from_datetime(datetime(2026, 1, 15, 10, 43, 4, tzinfo=UTC))
 
-# https://docs.wave.com/payout
-PAYOUT: Final = b"""{
-  "id": "pt-185b5e4b8100c",
-  "currency": "XOF",
-  "receive_amount": "1000",
-  "fee": "10",
-  "mobile": "+221761110000",
-  "name": "Fatou Ndiaye",
-  "client_reference": "REFERENCE",
-  "status": "processing",
-  "timestamp": "2026-01-15T10:00:00Z"
-}""".replace(b"REFERENCE", REFERENCE.encode())
 
-# https://docs.wave.com/business (error codes)
-REFUSED_KEY: Final = (
-    b'{"code": "no-matching-api-key", '
-    b'"message": "The key you provided doesn\'t exist in our system."}'
-)
-VALIDATION_ERROR: Final = b"""{
-  "code": "request-validation-error",
-  "message": "Request invalid",
-  "details": [
-    {"loc": ["amount"], "msg": "value is not a valid amount"}
-  ]
-}"""
-INSUFFICIENT_FUNDS: Final = b'{"code": "insufficient-funds", "message": "Insufficient funds"}'
+def example(name: str) -> bytes:
+    """A body of `tests/captures/wave/bodies.toml`."""
+    return read_bodies(NAME)[name].replace("{reference}", REFERENCE).encode()
 
-# A webhook of 2025-06-25; names, ids and the key are replaced.
-LIVE_EVENT: Final = (
-    b'{"id":"AE_sn_0000000000000","type":"checkout.session.completed","data":{'
-    b'"id":"cos-0000000000000","amount":"125","currency":"XOF",'
-    b'"error_url":"https://shop.example/error","success_url":"https://shop.example/success",'
-    b'"when_created":"2025-06-25T16:55:44Z","when_expires":"2025-06-25T17:25:44Z",'
-    b'"business_name":"Shop","payment_status":"succeeded","transaction_id":"TRG70000000",'
-    b'"when_completed":"2025-06-25T16:56:03Z","checkout_status":"complete",'
-    b'"wave_launch_url":"https://pay.wave.com/c/cos-0000000000000?a=125&c=XOF&m=Shop",'
-    b'"client_reference":null,"last_payment_error":null}}'
-)
+
+SESSION: Final = example("session")
+PAYOUT: Final = example("payout")
+REFUSED_KEY: Final = example("refused_key")
 
 
 def a_session(checkout: str = "open", payment: str = "processing", **members: Any) -> bytes:
