@@ -321,6 +321,26 @@ def is_said(word: str, told: Sequence[str]) -> bool:
     return word in told or (" " in word and any(f" {word}" in f" {each}" for each in told))
 
 
+def check_answer(row: Row, answer: HttpResponse) -> None:
+    """Fail where a simulator's answer has not the status of a row, or lacks one of its words."""
+    told = [str(answer.status), *_texts(parse_or_text(answer.body))]
+    assert row.expected[0] == told[0], answer.body
+    assert [word for word in row.expected if not is_said(word, told)] == [], answer.body
+
+
+def parse_or_text(body: bytes) -> Any:
+    """Return the document of a body, else its text."""
+    return to_value(body.decode())
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from _texts(member)
+    else:
+        yield str(value)
+
+
 def words_of(report: Any) -> Sequence[str]:
     """Return a report in words: its kind, and what it says."""
     match report:
