@@ -17,7 +17,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Transaction
-from mmo_simulators.common.faults import DroppedConnection
+from mmo_simulators.common.faults import DroppedConnection, Fault, PlannedFault
 from mmo_simulators.common.simulator import Simulator
 
 
@@ -39,6 +39,14 @@ class SimulatorAccount:
     def poll(self, transaction: Transaction) -> ProviderReport:
         """Run the conversation of a poll."""
         return drive(self.provider.poll(transaction, now=Moment.at(self.now)), self.exchange)
+
+    def plan(self, at: str, *faults: Fault) -> None:
+        """Let these faults happen to the next requests of an operation."""
+        self.simulator.faults.plan([PlannedFault(at, fault) for fault in faults])
+
+    def balances(self) -> dict[str, str]:
+        """The balances in the simulator's book, by account."""
+        return {each["account"]: each["balance"] for each in self.simulator.snapshot()["accounts"]}
 
     def exchange(self, request: HttpRequest) -> HttpResponse:
         """Send a request with its token, and once more with a new one if that is refused."""

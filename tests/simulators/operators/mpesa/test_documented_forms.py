@@ -22,7 +22,6 @@ from tests.support.mpesa_stage import (
     credential,
     payout,
     plan,
-    staged,
     told,
 )
 from tests.support.png import parse_png
@@ -80,141 +79,136 @@ QR = {
 
 @pytest.mark.parametrize("size", [100, 300, 500])
 async def test_a_dynamic_qr_code_is_a_picture_of_its_size_that_pays_what_was_asked_for(
+    stage: Stage,
     size: int,
 ) -> None:
-    async with staged() as stage:
-        status, answer = await stage.post("/mpesa/qrcode/v1/generate", {**QR, "Size": str(size)})
-        assert status == 200
-        rows = parse_png(base64.b64decode(answer["QRCode"], validate=True))
-        assert len(rows) == len(rows[0]) == size
-        objects = parse_payload(read_qr_rows(rows))
-        assert (objects["54"], objects["53"], objects["59"]) == ("1.00", "404", "TEST SUPERMARKET")
-        assert parse_objects(objects["28"])["01"] == "373132"
-        assert parse_objects(objects["62"])["01"] == "Invoice Test"
+    status, answer = await stage.post("/mpesa/qrcode/v1/generate", {**QR, "Size": str(size)})
+    assert status == 200
+    rows = parse_png(base64.b64decode(answer["QRCode"], validate=True))
+    assert len(rows) == len(rows[0]) == size
+    objects = parse_payload(read_qr_rows(rows))
+    assert (objects["54"], objects["53"], objects["59"]) == ("1.00", "404", "TEST SUPERMARKET")
+    assert parse_objects(objects["28"])["01"] == "373132"
+    assert parse_objects(objects["62"])["01"] == "Invoice Test"
 
 
-async def test_a_tax_result_is_text_and_names_its_registration_number() -> None:
-    async with staged() as stage:
-        status, _ = await initiated(
-            stage,
-            "/mpesa/b2b/v1/remittax",
-            CommandID="PayTaxToKRA",
-            SenderIdentifierType="4",
-            RecieverIdentifierType="4",
-            Amount="239",
-            PartyB="572572",
-            AccountReference="353353",
-        )
-        assert status == 200
-        found = await result(stage)
-        assert (found["ResultType"], found["ResultCode"]) == ("0", "0")
-        left = BALANCE.format(minor="99976100", text="999761.00")
-        completed = parameters(found).pop("TransCompletedTime")
-        assert (len(completed), completed.isdigit()) == (14, True)
-        assert parameters(found) == {
-            "DebitAccountBalance": left,
-            "Amount": "239.00",
-            "DebitPartyAffectedAccountBalance": "Utility Account|KES|999761.00|999761.00|0.00|0.00",
-            "TransCompletedTime": completed,
-            "DebitPartyCharges": "",
-            "ReceiverPartyPublicName": "572572 - JANE DOE",
-            "Currency": "KES",
-            "InitiatorAccountCurrentBalance": left,
-        }
-        assert found["ReferenceData"]["ReferenceItem"] == [
-            {"Key": "BillReferenceNumber", "Value": "353353"},
-            {"Key": "QueueTimeoutURL", "Value": "https://gw.example.com/mpesa/timeout"},
-        ]
+async def test_a_tax_result_is_text_and_names_its_registration_number(stage: Stage) -> None:
+    status, _ = await initiated(
+        stage,
+        "/mpesa/b2b/v1/remittax",
+        CommandID="PayTaxToKRA",
+        SenderIdentifierType="4",
+        RecieverIdentifierType="4",
+        Amount="239",
+        PartyB="572572",
+        AccountReference="353353",
+    )
+    assert status == 200
+    found = await result(stage)
+    assert (found["ResultType"], found["ResultCode"]) == ("0", "0")
+    left = BALANCE.format(minor="99976100", text="999761.00")
+    completed = parameters(found).pop("TransCompletedTime")
+    assert (len(completed), completed.isdigit()) == (14, True)
+    assert parameters(found) == {
+        "DebitAccountBalance": left,
+        "Amount": "239.00",
+        "DebitPartyAffectedAccountBalance": "Utility Account|KES|999761.00|999761.00|0.00|0.00",
+        "TransCompletedTime": completed,
+        "DebitPartyCharges": "",
+        "ReceiverPartyPublicName": "572572 - JANE DOE",
+        "Currency": "KES",
+        "InitiatorAccountCurrentBalance": left,
+    }
+    assert found["ReferenceData"]["ReferenceItem"] == [
+        {"Key": "BillReferenceNumber", "Value": "353353"},
+        {"Key": "QueueTimeoutURL", "Value": "https://gw.example.com/mpesa/timeout"},
+    ]
 
 
-async def test_a_payout_result_has_the_eight_parameters() -> None:
-    async with staged() as stage:
-        assert (await payout(stage))[0] == 200
-        found = await result(stage)
-        items = found["ResultParameters"]["ResultParameter"]
-        assert all(each.keys() == {"Key", "Value"} for each in items)
-        completed = parameters(found)["TransactionCompletedDateTime"]
-        assert [len(each) for each in completed.replace(":", ".").replace(" ", ".").split(".")] == [
-            2,
-            2,
-            4,
-            2,
-            2,
-            2,
-        ]
-        assert parameters(found) == {
-            "TransactionAmount": 100,
-            "TransactionReceipt": found["TransactionID"],
-            "ReceiverPartyPublicName": "254708374149 - JANE DOE",
-            "TransactionCompletedDateTime": completed,
-            "B2CUtilityAccountAvailableFunds": 999_900.0,
-            "B2CWorkingAccountAvailableFunds": 0.0,
-            "B2CRecipientIsRegisteredCustomer": "Y",
-            "B2CChargesPaidAccountAvailableFunds": 0.0,
-        }
+async def test_a_payout_result_has_the_eight_parameters(stage: Stage) -> None:
+    assert (await payout(stage))[0] == 200
+    found = await result(stage)
+    items = found["ResultParameters"]["ResultParameter"]
+    assert all(each.keys() == {"Key", "Value"} for each in items)
+    completed = parameters(found)["TransactionCompletedDateTime"]
+    assert [len(each) for each in completed.replace(":", ".").replace(" ", ".").split(".")] == [
+        2,
+        2,
+        4,
+        2,
+        2,
+        2,
+    ]
+    assert parameters(found) == {
+        "TransactionAmount": 100,
+        "TransactionReceipt": found["TransactionID"],
+        "ReceiverPartyPublicName": "254708374149 - JANE DOE",
+        "TransactionCompletedDateTime": completed,
+        "B2CUtilityAccountAvailableFunds": 999_900.0,
+        "B2CWorkingAccountAvailableFunds": 0.0,
+        "B2CRecipientIsRegisteredCustomer": "Y",
+        "B2CChargesPaidAccountAvailableFunds": 0.0,
+    }
 
 
 STATUS = {"CommandID": "TransactionStatusQuery", "IdentifierType": "4"}
 STATUS_PATH = "/mpesa/transactionstatus/v1/query"
 
 
-async def test_a_status_result_has_the_thirteen_parameters() -> None:
-    async with staged() as stage:
-        paid = await pushed(stage)
-        receipt = next(
-            each["Value"] for each in paid["CallbackMetadata"]["Item"] if "Receipt" in each["Name"]
-        )
-        status, _ = await initiated(
-            stage, STATUS_PATH, **STATUS, PartyA=174379, TransactionID=receipt, Occasion="OK"
-        )
-        assert status == 200
-        found = await result(stage)
-        assert len(parameters(found)) == 13
-        assert (
-            parameters(found).items()
-            >= {
-                "DebitPartyName": "254708374149 - JANE DOE",
-                "CreditPartyName": "174379 - TEST SHOP",
-                "Amount": "1",
-                "TransactionStatus": "Completed",
-                "ReceiptNo": receipt,
-                "TransactionReason": None,
-                "DebitPartyCharges": "",
-            }.items()
-        )
-        assert [
-            each for each in found["ResultParameters"]["ResultParameter"] if "Value" not in each
-        ] == [{"Key": "TransactionReason"}]
-        assert found["ReferenceData"] == {"ReferenceItem": {"Key": "Occasion", "Value": "OK"}}
+async def test_a_status_result_has_the_thirteen_parameters(stage: Stage) -> None:
+    paid = await pushed(stage)
+    receipt = next(
+        each["Value"] for each in paid["CallbackMetadata"]["Item"] if "Receipt" in each["Name"]
+    )
+    status, _ = await initiated(
+        stage, STATUS_PATH, **STATUS, PartyA=174379, TransactionID=receipt, Occasion="OK"
+    )
+    assert status == 200
+    found = await result(stage)
+    assert len(parameters(found)) == 13
+    assert (
+        parameters(found).items()
+        >= {
+            "DebitPartyName": "254708374149 - JANE DOE",
+            "CreditPartyName": "174379 - TEST SHOP",
+            "Amount": "1",
+            "TransactionStatus": "Completed",
+            "ReceiptNo": receipt,
+            "TransactionReason": None,
+            "DebitPartyCharges": "",
+        }.items()
+    )
+    assert [
+        each for each in found["ResultParameters"]["ResultParameter"] if "Value" not in each
+    ] == [{"Key": "TransactionReason"}]
+    assert found["ReferenceData"] == {"ReferenceItem": {"Key": "Occasion", "Value": "OK"}}
 
 
 @pytest.mark.parametrize(
     "url", ["https://pay.example.com/mpesa/stk/query", "https://mydomain.com/mpesa-express/"]
 )
-async def test_words_are_forbidden_only_in_registered_urls(url: str) -> None:
-    async with staged() as stage:
-        assert (await pushed(stage, CallBackURL=url))["ResultCode"] == 0
-        assert (await payout(stage, ResultURL=url, QueueTimeOutURL=url))[0] == 200
-        status, answer = await stage.post(
-            "/mpesa/c2b/v2/registerurl", {**REGISTRATION, "ValidationURL": url}
-        )
-        assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid ValidationURL")
+async def test_words_are_forbidden_only_in_registered_urls(stage: Stage, url: str) -> None:
+    assert (await pushed(stage, CallBackURL=url))["ResultCode"] == 0
+    assert (await payout(stage, ResultURL=url, QueueTimeOutURL=url))[0] == 200
+    status, answer = await stage.post(
+        "/mpesa/c2b/v2/registerurl", {**REGISTRATION, "ValidationURL": url}
+    )
+    assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid ValidationURL")
 
 
-async def test_another_telephone_than_the_payers_can_be_prompted() -> None:
-    async with staged() as stage:
-        accounts = {
-            "accounts": [
-                {"account": "254722111111"},
-                {"account": "254722000000", "balance": "10.00"},
-            ]
-        }
-        await stage.call("POST", "/_simulator/accounts", accounts)
-        paid = await pushed(stage, PartyA=254722000000, PhoneNumber=254722111111)
-        assert {"Name": "PhoneNumber", "Value": 254722111111} in paid["CallbackMetadata"]["Item"]
-        assert await stage.balance("254722000000") == "9.00"
-        status, answer = await stage.post(PUSHED, {**PUSH, "PhoneNumber": 254722999999})
-        assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid PhoneNumber")
+async def test_another_telephone_than_the_payers_can_be_prompted(stage: Stage) -> None:
+    accounts = {
+        "accounts": [
+            {"account": "254722111111"},
+            {"account": "254722000000", "balance": "10.00"},
+        ]
+    }
+    await stage.call("POST", "/_simulator/accounts", accounts)
+    paid = await pushed(stage, PartyA=254722000000, PhoneNumber=254722111111)
+    assert {"Name": "PhoneNumber", "Value": 254722111111} in paid["CallbackMetadata"]["Item"]
+    assert await stage.balance("254722000000") == "9.00"
+    status, answer = await stage.post(PUSHED, {**PUSH, "PhoneNumber": 254722999999})
+    assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid PhoneNumber")
 
 
 @pytest.mark.parametrize(
@@ -222,30 +216,29 @@ async def test_another_telephone_than_the_payers_can_be_prompted() -> None:
     [("CustomerPayBillOnline", "Pay Bill"), ("CustomerBuyGoodsOnline", "Buy Goods")],
 )
 async def test_a_deposit_is_validated_and_confirmed_under_one_receipt(
-    command: str, kind: str
+    stage: Stage, command: str, kind: str
 ) -> None:
-    async with staged() as stage:
-        verdict = {"ResultCode": "0", "ResultDesc": "Accepted", "ThirdPartyTransID": "1234567890"}
-        stage.heard = lambda request: HttpResponse(200, (), json.dumps(verdict).encode())
-        await stage.call(
-            "POST", "/_simulator/accounts", {"accounts": [{"account": "174379", "validates": True}]}
-        )
-        assert (await stage.post("/mpesa/c2b/v2/registerurl", REGISTRATION))[0] == 200
-        deposit = {
-            **DEPOSIT,
-            "CommandID": command,
-            "BillRefNumber": None if "Goods" in command else "ACC-1",
-        }
-        status, answer = await stage.post("/mpesa/c2b/v2/simulate", deposit)
-        assert status == 200
-        assert answer.keys() == {"OriginatorCoversationID", "ResponseCode", "ResponseDescription"}
-        await stage.pass_time(2)
-        asked, confirmed = (told(each) for each in stage.told)
-        (paid,) = (await stage.book())["payments"]
-        assert asked["TransID"] == confirmed["TransID"] == paid["receipt"]
-        assert (asked["ThirdPartyTransID"], confirmed["ThirdPartyTransID"]) == ("", "1234567890")
-        assert (asked["OrgAccountBalance"], confirmed["OrgAccountBalance"]) == ("", "5.00")
-        assert asked["TransactionType"] == confirmed["TransactionType"] == kind
+    verdict = {"ResultCode": "0", "ResultDesc": "Accepted", "ThirdPartyTransID": "1234567890"}
+    stage.heard = lambda request: HttpResponse(200, (), json.dumps(verdict).encode())
+    await stage.call(
+        "POST", "/_simulator/accounts", {"accounts": [{"account": "174379", "validates": True}]}
+    )
+    assert (await stage.post("/mpesa/c2b/v2/registerurl", REGISTRATION))[0] == 200
+    deposit = {
+        **DEPOSIT,
+        "CommandID": command,
+        "BillRefNumber": None if "Goods" in command else "ACC-1",
+    }
+    status, answer = await stage.post("/mpesa/c2b/v2/simulate", deposit)
+    assert status == 200
+    assert answer.keys() == {"OriginatorCoversationID", "ResponseCode", "ResponseDescription"}
+    await stage.pass_time(2)
+    asked, confirmed = (told(each) for each in stage.told)
+    (paid,) = (await stage.book())["payments"]
+    assert asked["TransID"] == confirmed["TransID"] == paid["receipt"]
+    assert (asked["ThirdPartyTransID"], confirmed["ThirdPartyTransID"]) == ("", "1234567890")
+    assert (asked["OrgAccountBalance"], confirmed["OrgAccountBalance"]) == ("", "5.00")
+    assert asked["TransactionType"] == confirmed["TransactionType"] == kind
 
 
 def token_response(
@@ -265,23 +258,26 @@ def basic(key: str, secret: str) -> str:
     return "Basic " + base64.b64encode(f"{key}:{secret}".encode()).decode()
 
 
-async def test_wrong_keys_are_answered_by_an_empty_400_and_only_a_wrong_type_by_its_code() -> None:
-    async with staged() as stage:
-        assert await trio.to_thread.run_sync(
-            token_response, stage, basic("consumer-key", "wrong")
-        ) == (400, b"")
-        status, body = await trio.to_thread.run_sync(token_response, stage, "Bearer consumer-key")
-        assert (status, json.loads(body)["errorCode"]) == (400, "400.008.01")
+async def test_wrong_keys_are_answered_by_an_empty_400_and_only_a_wrong_type_by_its_code(
+    stage: Stage,
+) -> None:
+    assert await trio.to_thread.run_sync(token_response, stage, basic("consumer-key", "wrong")) == (
+        400,
+        b"",
+    )
+    status, body = await trio.to_thread.run_sync(token_response, stage, "Bearer consumer-key")
+    assert (status, json.loads(body)["errorCode"]) == (400, "400.008.01")
 
 
-async def test_schemes_are_read_in_any_case_and_further_parameters_are_ignored() -> None:
-    async with staged() as stage:
-        pair = basic("consumer-key", "consumer-secret").replace("Basic", "basic")
-        query = "grant_type=client_credentials&x=1"
-        status, body = await trio.to_thread.run_sync(token_response, stage, pair, query)
-        assert status == 200
-        token = json.loads(body)["access_token"]
-        assert (await stage.call("POST", PUSHED, PUSH, Authorization=f"bearer {token}"))[0] == 200
+async def test_schemes_are_read_in_any_case_and_further_parameters_are_ignored(
+    stage: Stage,
+) -> None:
+    pair = basic("consumer-key", "consumer-secret").replace("Basic", "basic")
+    query = "grant_type=client_credentials&x=1"
+    status, body = await trio.to_thread.run_sync(token_response, stage, pair, query)
+    assert status == 200
+    token = json.loads(body)["access_token"]
+    assert (await stage.call("POST", PUSHED, PUSH, Authorization=f"bearer {token}"))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -291,63 +287,61 @@ async def test_schemes_are_read_in_any_case_and_further_parameters_are_ignored()
         ({"AccountReference": "Order-2024-0"}, "AccountReference"),
     ],
 )
-async def test_documented_limits_of_a_push_are_kept(changed: dict[str, str], named: str) -> None:
-    async with staged() as stage:
-        status, answer = await stage.post(PUSHED, {**PUSH, **changed})
-        assert (status, answer["errorMessage"]) == (400, f"Bad Request - Invalid {named}")
+async def test_documented_limits_of_a_push_are_kept(
+    stage: Stage, changed: dict[str, str], named: str
+) -> None:
+    status, answer = await stage.post(PUSHED, {**PUSH, **changed})
+    assert (status, answer["errorMessage"]) == (400, f"Bad Request - Invalid {named}")
 
 
-async def test_remarks_may_have_one_character_except_where_two_are_documented() -> None:
-    async with staged() as stage:
-        assert (
-            await initiated(stage, STATUS_PATH, **STATUS, TransactionID="SIM0000009", Remarks="x")
-        )[0] == 200
-        status, answer = await payout(stage, Remarks="x")
-        assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid Remarks")
+async def test_remarks_may_have_one_character_except_where_two_are_documented(stage: Stage) -> None:
+    assert (await initiated(stage, STATUS_PATH, **STATUS, TransactionID="SIM0000009", Remarks="x"))[
+        0
+    ] == 200
+    status, answer = await payout(stage, Remarks="x")
+    assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid Remarks")
 
 
-async def test_an_empty_optional_id_is_as_none() -> None:
-    async with staged() as stage:
-        assert (await payout(stage))[0] == 200
-        receipt = (await result(stage))["TransactionID"]
-        status, answer = await initiated(
-            stage,
-            STATUS_PATH,
-            **STATUS,
-            TransactionID=receipt,
-            OriginalConversationID="",
-            Occasion="",
-        )
-        assert status == 200, answer
-        assert parameters(await result(stage))["ReceiptNo"] == receipt
+async def test_an_empty_optional_id_is_as_none(stage: Stage) -> None:
+    assert (await payout(stage))[0] == 200
+    receipt = (await result(stage))["TransactionID"]
+    status, answer = await initiated(
+        stage,
+        STATUS_PATH,
+        **STATUS,
+        TransactionID=receipt,
+        OriginalConversationID="",
+        Occasion="",
+    )
+    assert status == 200, answer
+    assert parameters(await result(stage))["ReceiptNo"] == receipt
 
 
 BALANCE_PATH = "/mpesa/accountbalance/v1/query"
 
 
-async def test_the_balance_is_that_of_the_book() -> None:
-    async with staged() as stage:
-        assert (await payout(stage))[0] == 200
-        await result(stage)
-        status, answer = await initiated(
-            stage, BALANCE_PATH, CommandID="AccountBalance", IdentifierType="4"
-        )
-        assert (status, answer["ResponseCode"]) == (200, "0")
-        found = await result(stage)
-        accounts = parameters(found)["AccountBalance"].split("&")
-        assert [each.split("|")[0] for each in accounts] == [
-            "Working Account",
-            "Float Account",
-            "Utility Account",
-            "Charges Paid Account",
-            "Organization Settlement Account",
-        ]
-        assert accounts[2] == "Utility Account|KES|999900.00|999900.00|0.00|0.00"
-        assert len(parameters(found)["BOCompletedTime"]) == 14
-        await initiated(
-            stage, BALANCE_PATH, CommandID="AccountBalance", IdentifierType="4", Initiator="nobody"
-        )
-        assert (await result(stage))["ResultCode"] == 2001
+async def test_the_balance_is_that_of_the_book(stage: Stage) -> None:
+    assert (await payout(stage))[0] == 200
+    await result(stage)
+    status, answer = await initiated(
+        stage, BALANCE_PATH, CommandID="AccountBalance", IdentifierType="4"
+    )
+    assert (status, answer["ResponseCode"]) == (200, "0")
+    found = await result(stage)
+    accounts = parameters(found)["AccountBalance"].split("&")
+    assert [each.split("|")[0] for each in accounts] == [
+        "Working Account",
+        "Float Account",
+        "Utility Account",
+        "Charges Paid Account",
+        "Organization Settlement Account",
+    ]
+    assert accounts[2] == "Utility Account|KES|999900.00|999900.00|0.00|0.00"
+    assert len(parameters(found)["BOCompletedTime"]) == 14
+    await initiated(
+        stage, BALANCE_PATH, CommandID="AccountBalance", IdentifierType="4", Initiator="nobody"
+    )
+    assert (await result(stage))["ResultCode"] == 2001
 
 
 async def reversed_(stage: Stage, receipt: str, amount: int = 1, **members: Any) -> Any:
@@ -365,131 +359,128 @@ async def reversed_(stage: Stage, receipt: str, amount: int = 1, **members: Any)
     return await result(stage)
 
 
-async def test_a_reversal_gives_the_money_back_once_and_whole() -> None:
-    async with staged() as stage:
-        await pushed(stage)
-        (paid,) = (await stage.book())["payments"]
-        assert (await reversed_(stage, paid["receipt"], Initiator="nobody"))["ResultCode"] == "2001"
-        assert (await reversed_(stage, paid["receipt"], amount=2))["ResultCode"] == "R000002"
-        found = await reversed_(stage, paid["receipt"])
-        assert (found["ResultCode"], parameters(found)["OriginalTransactionID"]) == (
-            "0",
-            paid["receipt"],
+async def test_a_reversal_gives_the_money_back_once_and_whole(stage: Stage) -> None:
+    await pushed(stage)
+    (paid,) = (await stage.book())["payments"]
+    assert (await reversed_(stage, paid["receipt"], Initiator="nobody"))["ResultCode"] == "2001"
+    assert (await reversed_(stage, paid["receipt"], amount=2))["ResultCode"] == "R000002"
+    found = await reversed_(stage, paid["receipt"])
+    assert (found["ResultCode"], parameters(found)["OriginalTransactionID"]) == (
+        "0",
+        paid["receipt"],
+    )
+    assert (
+        parameters(found).items()
+        >= {
+            "DebitAccountBalance": "Utility Account|KES|0.00|0.00|0.00|0.00",
+            "Amount": "1.00",
+            "Charge": "0.00",
+            "CreditPartyPublicName": "254708374149 - JANE DOE",
+            "DebitPartyPublicName": "174379 - TEST SHOP",
+        }.items()
+    )
+    assert await stage.balance("254708374149") == "100000.00"
+    assert await stage.balance("174379") == "0.00"
+    assert (await reversed_(stage, paid["receipt"]))["ResultCode"] == "R000001"
+    assert (await reversed_(stage, "SIM9999999"))["ResultCode"] == "R000002"
+    assert await stage.balance("174379") == "0.00"
+    kinds = [(each["kind"], each["result"]) for each in (await stage.book())["payments"]]
+    assert kinds.count(("reversal", "success")) == 1
+
+
+async def test_a_reversal_is_refused_when_money_or_time_has_run_out(stage: Stage) -> None:
+    await pushed(stage)
+    (paid,) = (await stage.book())["payments"]
+    shop = {"account": "174379", "balance": "0.50", "reversible_for_s": 60}
+    assert (await stage.call("POST", "/_simulator/accounts", {"accounts": [shop]}))[0] == 200
+    assert (await reversed_(stage, paid["receipt"]))["ResultCode"] == "1"
+    await stage.pass_time(61)
+    assert (await reversed_(stage, paid["receipt"]))["ResultCode"] == "R000002"
+    assert await stage.balance("254708374149") == "99999.00"
+
+
+async def test_a_lost_answer_reverses_and_the_state_is_asked_by_the_ids_of_the_result(
+    stage: Stage,
+) -> None:
+    await pushed(stage)
+    (paid,) = (await stage.book())["payments"]
+    await plan(stage, {"at": "reversal", "do": "lose_answer"})
+    with pytest.raises(OSError):
+        await reversed_(stage, paid["receipt"])
+    found = await result(stage)
+    assert found["ResultCode"] == "0"
+    for about in (
+        {"OriginalConversationID": found["OriginatorConversationID"]},
+        {"TransactionID": found["TransactionID"]},
+    ):
+        assert (await initiated(stage, STATUS_PATH, **STATUS, **about))[0] == 200
+        state = parameters(await result(stage))
+        assert (state["TransactionStatus"], state["ReceiptNo"]) == (
+            "Completed",
+            found["TransactionID"],
         )
-        assert (
-            parameters(found).items()
-            >= {
-                "DebitAccountBalance": "Utility Account|KES|0.00|0.00|0.00|0.00",
-                "Amount": "1.00",
-                "Charge": "0.00",
-                "CreditPartyPublicName": "254708374149 - JANE DOE",
-                "DebitPartyPublicName": "174379 - TEST SHOP",
-            }.items()
-        )
-        assert await stage.balance("254708374149") == "100000.00"
-        assert await stage.balance("174379") == "0.00"
-        assert (await reversed_(stage, paid["receipt"]))["ResultCode"] == "R000001"
-        assert (await reversed_(stage, "SIM9999999"))["ResultCode"] == "R000002"
-        assert await stage.balance("174379") == "0.00"
-        kinds = [(each["kind"], each["result"]) for each in (await stage.book())["payments"]]
-        assert kinds.count(("reversal", "success")) == 1
+        assert state["ReasonType"] == "Transaction Reversal via API"
+    assert await stage.balance("254708374149") == "100000.00"
 
 
-async def test_a_reversal_is_refused_when_money_or_time_has_run_out() -> None:
-    async with staged() as stage:
-        await pushed(stage)
-        (paid,) = (await stage.book())["payments"]
-        shop = {"account": "174379", "balance": "0.50", "reversible_for_s": 60}
-        assert (await stage.call("POST", "/_simulator/accounts", {"accounts": [shop]}))[0] == 200
-        assert (await reversed_(stage, paid["receipt"]))["ResultCode"] == "1"
-        await stage.pass_time(61)
-        assert (await reversed_(stage, paid["receipt"]))["ResultCode"] == "R000002"
-        assert await stage.balance("254708374149") == "99999.00"
-
-
-async def test_a_lost_answer_reverses_and_the_state_is_asked_by_the_ids_of_the_result() -> None:
-    async with staged() as stage:
-        await pushed(stage)
-        (paid,) = (await stage.book())["payments"]
-        await plan(stage, {"at": "reversal", "do": "lose_answer"})
-        with pytest.raises(OSError):
-            await reversed_(stage, paid["receipt"])
-        found = await result(stage)
-        assert found["ResultCode"] == "0"
-        for about in (
-            {"OriginalConversationID": found["OriginatorConversationID"]},
-            {"TransactionID": found["TransactionID"]},
-        ):
-            assert (await initiated(stage, STATUS_PATH, **STATUS, **about))[0] == 200
-            state = parameters(await result(stage))
-            assert (state["TransactionStatus"], state["ReceiptNo"]) == (
-                "Completed",
-                found["TransactionID"],
-            )
-            assert state["ReasonType"] == "Transaction Reversal via API"
-        assert await stage.balance("254708374149") == "100000.00"
-
-
-async def test_a_payout_cannot_be_reversed() -> None:
-    async with staged() as stage:
-        await payout(stage)
-        receipt = (await result(stage))["TransactionID"]
-        assert (await reversed_(stage, receipt, amount=100))["ResultCode"] == "R000002"
+async def test_a_payout_cannot_be_reversed(stage: Stage) -> None:
+    await payout(stage)
+    receipt = (await result(stage))["TransactionID"]
+    assert (await reversed_(stage, receipt, amount=100))["ResultCode"] == "R000002"
 
 
 @pytest.mark.parametrize("command", ["BusinessPayBill", "BusinessBuyGoods", "BusinessPayToBulk"])
-async def test_organisations_pay_each_other(command: str) -> None:
-    async with staged() as stage:
-        path = "/mpesa/b2b/v1/paymentrequest"
-        members: dict[str, Any] = {
-            "CommandID": command,
-            "SenderIdentifierType": "4",
-            "RecieverIdentifierType": "4",
-            "Amount": "239",
-            "PartyB": "174379",
-            "AccountReference": "ACC#03929/4yu",
-            "Requester": "254700000000",
-        }
-        assert (await initiated(stage, path, **members))[0] == 200
-        found = await result(stage)
-        assert (found["ResultCode"], parameters(found)["Amount"]) == ("0", "239.00")
-        assert found["ReferenceData"]["ReferenceItem"][0] == {
-            "Key": "BillReferenceNumber",
-            "Value": "ACC#03929/4yu",
-        }
-        assert await stage.balance("174379") == "239.00"
-        assert await stage.balance("600997") == "999761.00"
-        assert (await initiated(stage, path, **members, Initiator="nobody"))[0] == 200
-        failed = await result(stage)
-        assert failed["ResultCode"] == 2001
-        assert failed["ResultParameters"]["ResultParameter"]["Key"] == "BOCompletedTime"
-        assert await stage.balance("174379") == "239.00"
-        status, answer = await initiated(stage, path, **{**members, "PartyB": "999999"})
-        assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid PartyB")
+async def test_organisations_pay_each_other(stage: Stage, command: str) -> None:
+    path = "/mpesa/b2b/v1/paymentrequest"
+    members: dict[str, Any] = {
+        "CommandID": command,
+        "SenderIdentifierType": "4",
+        "RecieverIdentifierType": "4",
+        "Amount": "239",
+        "PartyB": "174379",
+        "AccountReference": "ACC#03929/4yu",
+        "Requester": "254700000000",
+    }
+    assert (await initiated(stage, path, **members))[0] == 200
+    found = await result(stage)
+    assert (found["ResultCode"], parameters(found)["Amount"]) == ("0", "239.00")
+    assert found["ReferenceData"]["ReferenceItem"][0] == {
+        "Key": "BillReferenceNumber",
+        "Value": "ACC#03929/4yu",
+    }
+    assert await stage.balance("174379") == "239.00"
+    assert await stage.balance("600997") == "999761.00"
+    assert (await initiated(stage, path, **members, Initiator="nobody"))[0] == 200
+    failed = await result(stage)
+    assert failed["ResultCode"] == 2001
+    assert failed["ResultParameters"]["ResultParameter"]["Key"] == "BOCompletedTime"
+    assert await stage.balance("174379") == "239.00"
+    status, answer = await initiated(stage, path, **{**members, "PartyB": "999999"})
+    assert (status, answer["errorMessage"]) == (400, "Bad Request - Invalid PartyB")
 
 
-async def test_version_1_of_a_payout_is_given_its_id() -> None:
-    async with staged() as stage:
-        status, answer = await initiated(
-            stage,
-            "/mpesa/b2c/v1/paymentrequest",
-            InitiatorName="testapi",
-            CommandID="BusinessPayment",
-            Amount=100,
-            PartyB=254708374149,
-            Occasion="",
-        )
-        assert status == 200
-        found = await result(stage)
-        assert found["OriginatorConversationID"] == answer["OriginatorConversationID"] != ""
-        assert await stage.balance("254708374149") == "100100.00"
+async def test_version_1_of_a_payout_is_given_its_id(stage: Stage) -> None:
+    status, answer = await initiated(
+        stage,
+        "/mpesa/b2c/v1/paymentrequest",
+        InitiatorName="testapi",
+        CommandID="BusinessPayment",
+        Amount=100,
+        PartyB=254708374149,
+        Occasion="",
+    )
+    assert status == 200
+    found = await result(stage)
+    assert found["OriginatorConversationID"] == answer["OriginatorConversationID"] != ""
+    assert await stage.balance("254708374149") == "100100.00"
 
 
-async def test_each_rejection_has_an_id_of_its_own_and_a_failed_question_says_why() -> None:
-    async with staged() as stage:
-        ids = {(await stage.post(PUSHED, {}))[1]["requestId"] for _ in range(3)}
-        assert len(ids) == 3
-        await initiated(stage, STATUS_PATH, **STATUS, TransactionID="SIM9999999")
-        found = await result(stage)
-        assert found["ResultCode"] == 2032
-        assert found["ResultDesc"] != "Failed."
+async def test_each_rejection_has_an_id_of_its_own_and_a_failed_question_says_why(
+    stage: Stage,
+) -> None:
+    ids = {(await stage.post(PUSHED, {}))[1]["requestId"] for _ in range(3)}
+    assert len(ids) == 3
+    await initiated(stage, STATUS_PATH, **STATUS, TransactionID="SIM9999999")
+    found = await result(stage)
+    assert found["ResultCode"] == 2032
+    assert found["ResultDesc"] != "Failed."
