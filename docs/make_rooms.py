@@ -5,28 +5,20 @@ PYTHONPATH=.:src python docs/make_rooms.py
 
 from __future__ import annotations
 
-import sys
-import threading
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 import trio
-from attrs import define, frozen
+from attrs import frozen
+from tests.support.call_trace import CallTrace, Entry
 from tests.support.sandbox_gateway import Running, serving
-
-import mmo_trio
 
 HERE = Path(__file__).parent
 PICTURE = HERE / "internals" / "rooms.svg"
-
-# Where the packages were imported from: tests play what is installed.
-SOURCE = Path(mmo_trio.__file__).parents[1]
 
 # Payments that are traced: which task decides a batch depends on who happens to wait, and some show
 # what one alone may not.
@@ -70,50 +62,9 @@ STATIONS: Final = (
 )
 
 
-@define
-class Trace:
-    """Collects which task, or thread, enters which room."""
-
-    entered: set[tuple[str, str]] | None = None
-    """Names of a task and of a room; None while nothing is recorded."""
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Watch each call of this thread, and of those that begin within the block."""
-        threading.setprofile(self._on_event)
-        sys.setprofile(self._on_event)
-        yield
-        sys.setprofile(None)
-        threading.setprofile(None)
-
-    @contextmanager
-    def recording(self) -> Iterator[set[tuple[str, str]]]:
-        """Record what is entered within the block."""
-        self.entered = entered = set[tuple[str, str]]()
-        yield entered
-        self.entered = None
-
-    def _on_event(self, frame: FrameType, event: str, _: Any) -> None:
-        if event != "call" or self.entered is None:
-            return
-        room = room_of(frame.f_code.co_filename)
-        if room is None:
-            return
-
-        try:
-            task = trio.lowlevel.current_task().name
-        except RuntimeError:
-            task = threading.current_thread().name
-        self.entered.add((task, room))
-
-
-@cache
-def room_of(file_name: str) -> str | None:
-    """Return the room in which a file is; None for one that is none of the source's."""
-    file = Path(file_name)
-    if SOURCE not in file.parents:
-        return None
-    return ".".join(file.relative_to(SOURCE).parts[:2])
+def room_of(file: str) -> str:
+    """Return the room in which a file of the source is: its package and the part of that."""
+    return ".".join(file.split("/")[:2])
 
 
 def trace() -> tuple[frozenset[str], ...]:
@@ -123,17 +74,17 @@ def trace() -> tuple[frozenset[str], ...]:
 
     return tuple(
         frozenset(
-            room
-            for task, room in (lookup if station.is_lookup else payments)
-            if task.endswith(station.tasks) and room in ROOMS
+            room_of(file)
+            for task, file in (lookup if station.is_lookup else payments)
+            if task.endswith(station.tasks) and room_of(file) in ROOMS
         )
         for station in STATIONS
     )
 
 
-async def _play(directory: Path) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+async def _play(directory: Path) -> tuple[Counter[Entry], Counter[Entry]]:
     """Return what payments and a look-up enter."""
-    trace = Trace()
+    trace = CallTrace()
     with trace.watching():
         async with serving(directory) as sandbox:
             with trace.recording() as payments:
