@@ -49,7 +49,7 @@ from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.storage.sqlite.connection import CallThreads, connect
-from mmo_trio.storage.sqlite.files import OpenFiles
+from mmo_trio.storage.sqlite.open_files import OpenFiles
 from mmo_trio.storage.sqlite.statements import RecentTransactions, load_batch, write_batch
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S
 from mmo_trio.system.clock import BootClock

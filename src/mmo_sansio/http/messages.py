@@ -1,5 +1,5 @@
-"""Represents HTTP messages as values (RFC 9110), writes requests, and reads what the fields of a
-received message say of it: how its body is coded, and when to come again."""
+"""Represents HTTP messages as values (RFC 9110), writes requests, and reads what a received message
+says of itself: the text of its target, how its body is coded, and when to come again."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ _GZIP_FORMAT: Final = 31
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]++ [\x21-\x7e]++ HTTP/1\.1")
 _FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")
+
+_HEX_DIGITS: Final = "0123456789ABCDEFabcdef"
+
+# Every octet by its two hexadecimal digits.
+_OCTETS: Final = {
+    (high + low).encode(): bytes.fromhex(high + low) for high in _HEX_DIGITS for low in _HEX_DIGITS
+}
 
 
 def header_value(headers: Headers, name: bytes) -> bytes | None:
@@ -169,6 +176,20 @@ def _parse_date(text: str) -> Instant | None:
         except ValueError:
             continue
     return None
+
+
+def percent_decode(text: bytes) -> str:
+    """Return the text of a part of the target that was percent-encoded once (RFC 3986 section 2.1).
+
+    Raises ValueError for a stray `%` and for bytes that are not UTF-8 (L3)."""
+    # `urllib.parse.unquote_to_bytes` would let a stray `%` pass.
+    if b"%" in text:
+        start, *escaped = text.split(b"%")
+        try:
+            text = start + b"".join([_OCTETS[part[:2]] + part[2:] for part in escaped])
+        except KeyError:
+            raise ValueError("a '%' is not followed by two hexadecimal digits") from None
+    return text.decode()
 
 
 def unpack_body(headers: Headers, body: bytes, *, bytes_max: int) -> bytes:

@@ -190,28 +190,6 @@ def to_origin_form(head: RequestHead) -> RequestHead:
     return RequestHead(head.method, target, ((b"host", absolute["authority"]), *fields))
 
 
-_HEX_DIGITS: Final = "0123456789ABCDEFabcdef"
-
-# Every octet by its two hexadecimal digits.
-_OCTETS: Final = {
-    (high + low).encode(): bytes.fromhex(high + low) for high in _HEX_DIGITS for low in _HEX_DIGITS
-}
-
-
-def percent_decode(text: bytes) -> str:
-    """Return the text of a part of the target that was percent-encoded once (RFC 3986 section 2.1).
-
-    Raises ValueError for a stray `%` and for bytes that are not UTF-8 (L3)."""
-    # `urllib.parse.unquote_to_bytes` would let a stray `%` pass.
-    if b"%" in text:
-        start, *escaped = text.split(b"%")
-        try:
-            text = start + b"".join([_OCTETS[part[:2]] + part[2:] for part in escaped])
-        except KeyError:
-            raise ValueError("a '%' is not followed by two hexadecimal digits") from None
-    return text.decode()
-
-
 def _check_size(head: bytes, target: bytes, limits: HeadLimits) -> Problem | None:
     if len(target) > limits.target_bytes:
         return _target_too_long_problem(limits)

@@ -13,7 +13,6 @@ from attrs import define, field, frozen
 
 from mmo_sansio.api.incoming.requests import read_api_key
 from mmo_sansio.http.messages import Headers, RequestHead
-from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
@@ -24,6 +23,7 @@ from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.brands.used_hosts import UsedHosts
 from mmo_trio.http.handler import RequestContext
+from mmo_trio.http.streams import subscriber_network
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.sql.store import Coalescer, Store

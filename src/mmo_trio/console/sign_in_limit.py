@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.values.clock import MINUTE, Instant, Span, earlier
+from mmo_trio.http.streams import subscriber_network
 from mmo_trio.storage.interface.admin_types import SignInAttempt
 from mmo_trio.storage.sql.admin_store import AdminStore
 

@@ -1,5 +1,5 @@
-"""Defines what both ends of a connection need of its transport, and wraps the system's TCP sockets
-in it."""
+"""Defines what both ends of a connection need of its transport, wraps the system's TCP sockets in
+it, and tells whose address a peer has."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
+from ipaddress import AddressValueError, IPv6Address
 from typing import TypeAlias, TypeVar
 
 import trio
@@ -30,6 +31,24 @@ LAST_RECEIVED = slice(52, 56)
 def unmap_ipv4(address: str) -> str:
     """Return the address; an IPv4 one loses the prefix that a dual-stack socket gives it."""
     return address.removeprefix("::ffff:")
+
+
+def subscriber_network(address: str) -> str:
+    """Return the network that one subscriber has, to count by: an IPv6 address by its /64, any
+    other text as it is.
+
+    An access network gives each subscriber a /64 at least (RFC 6177), so a client has 2^64
+    addresses to count by."""
+    # IPv4, or the empty text of a Unix socket.
+    if ":" not in address:
+        return address
+
+    try:
+        bits = int(IPv6Address(address.partition("%")[0]))
+    except AddressValueError:
+        return address
+
+    return f"{IPv6Address(bits >> 64 << 64)}/64"
 
 
 class TransportStream(trio.abc.Stream):

@@ -187,10 +187,12 @@ class GatewayClock:
         """Return this many moments as `now` and `utc` of `decide`, strictly increasing by both
         clocks within a call and in the gateway's own time also across calls (law 6). None is at or
         below the wall time `after`, nor in a window that was served."""
+        now = self.moment()
+
         # Two inputs of one microsecond still have an order.
-        time = max(self.own_time(), self._last_time + 1)
+        time = max(now.time, self._last_time + 1)
         # Never in a window of records that a merchant has read to its end (R7).
-        utc = max(time + self.guard.utc_offset, after + 1, self.served_until)
+        utc = max(time + (now.utc - now.time), after + 1, self.served_until)
         self._last_time = Instant(time + count - 1)
         # A pair costs 0.1 us, and an object with names would cost 0.8 us, for each input.
         return [(Instant(time + nth), Instant(utc + nth)) for nth in range(count)]

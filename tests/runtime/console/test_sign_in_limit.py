@@ -10,7 +10,6 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_trio.console.sign_in_limit import (
     FAILURES_PER_NAME_MAX,
@@ -21,6 +20,7 @@ from mmo_trio.console.sign_in_limit import (
     forgive_failures,
     retry_after,
 )
+from mmo_trio.http.streams import subscriber_network
 from mmo_trio.storage.interface.admin_types import SignInAttempt
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sql.admin_store import AdminStore

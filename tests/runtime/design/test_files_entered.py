@@ -45,10 +45,10 @@ class Part:
 CONNECTION = ("_Acceptor.accept_from", "ServerConnection.run")
 COMMIT = ("Engine._decide_batches", "SQLite writer")
 PARTS = {
-    "creation": Part((*CONNECTION, *COMMIT), 42),
-    "look-up": Part((*CONNECTION, "SQLite reader"), 26),
-    "tick": Part(("Scheduler.run", *COMMIT), 24),
-    "result": Part(("SandboxOperatorWorker.run", *COMMIT, "DeliveryPool._deliver"), 54),
+    "creation": Part((*CONNECTION, *COMMIT), 39),
+    "look-up": Part((*CONNECTION, "SQLite reader"), 23),
+    "tick": Part(("Scheduler.run", *COMMIT), 22),
+    "result": Part(("SandboxOperatorWorker.run", *COMMIT, "DeliveryPool._deliver"), 52),
 }
 
 

@@ -1,4 +1,4 @@
-"""Whose connection it is, and how it ends."""
+"""Whose connection it is, by whom it counts, and how it ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from mmo_trio.http.streams import LingeringStream
+from mmo_trio.http.streams import LingeringStream, subscriber_network
 from tests.support.time_limits import HANGS_AFTER_S
 
 
@@ -98,3 +98,20 @@ async def test_what_is_sent_promptly_leaves_before_anybody_else_s_turn() -> None
     with theirs, trio.testing.assert_no_checkpoints():
         await stream.send_all_now(b"now")
     stream.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+        ("not:an:address", "not:an:address"),
+    ],
+)
+def test_an_ipv6_address_is_counted_by_the_network_of_its_subscriber(
+    address: str, network: str
+) -> None:
+    assert subscriber_network(address) == network

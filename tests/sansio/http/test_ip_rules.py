@@ -14,7 +14,6 @@ from mmo_sansio.http.ip_rules import (
     parse_ipv4_host,
     unmap_ipv4,
 )
-from mmo_sansio.http.subscribers import subscriber_network
 
 PERMITTED_PRIVATELY = [
     ("10.0.0.0", "10.255.255.255"),
@@ -225,23 +224,6 @@ def test_a_name_is_not_an_address(host: str) -> None:
 @given(st.integers(0, 2**32 - 1).map(IPv4Address))
 def test_a_mapped_address_is_the_address_it_maps(address: IPv4Address) -> None:
     assert unmap_ipv4(IPv6Address(f"::ffff:{address}")) == address == unmap_ipv4(address)
-
-
-@pytest.mark.parametrize(
-    ("address", "network"),
-    [
-        ("203.0.113.9", "203.0.113.9"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-        ("not:an:address", "not:an:address"),
-    ],
-)
-def test_an_ipv6_address_is_counted_by_the_network_of_its_subscriber(
-    address: str, network: str
-) -> None:
-    assert subscriber_network(address) == network
 
 
 @pytest.mark.spec("K7")

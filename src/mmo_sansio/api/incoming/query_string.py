@@ -18,7 +18,7 @@ from mmo_sansio.api.cursor import (
     decode_cursor,
 )
 from mmo_sansio.api.incoming.creation_body import CONTROL_CHARACTERS, TEXT_MAX, FieldErrors
-from mmo_sansio.http.request_head import percent_decode
+from mmo_sansio.http.messages import percent_decode
 from mmo_sansio.messages.queries import (
     RECORDS_PAGE_DEFAULT,
     RECORDS_PAGE_MAX,

@@ -27,8 +27,7 @@ from mmo_sansio.api.incoming.query_string import (
     parse_reversals_query,
 )
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.http.messages import RequestHead
-from mmo_sansio.http.request_head import percent_decode
+from mmo_sansio.http.messages import RequestHead, percent_decode
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.values import problems

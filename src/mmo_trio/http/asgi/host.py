@@ -26,11 +26,11 @@ from hypercorn.typing import (
 )
 
 from mmo_sansio.http.messages import Headers, RequestHead
-from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.problems import UNAVAILABLE, ProblemError
 from mmo_trio.http.handler import AdmittedStream, RequestContext
 from mmo_trio.http.responses import PieceWriter
+from mmo_trio.http.streams import subscriber_network
 
 # Fields that the listener writes itself, whatever the application says.
 LISTENER_FIELDS: Final = frozenset(

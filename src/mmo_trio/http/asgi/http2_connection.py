@@ -18,7 +18,6 @@ from h2.errors import ErrorCodes
 
 from mmo_sansio.http.http2_requests import http1_head
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
-from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.values.problems import MALFORMED, Problem, ProblemError
 from mmo_trio.http.asgi.http2_protocol import (
     STREAMS_MAX,
@@ -41,7 +40,7 @@ from mmo_trio.http.server.connection import (
     parse_any_head,
 )
 from mmo_trio.http.server.connection_limits import SMALL_RESPONSE_BYTES
-from mmo_trio.http.streams import TransportStream
+from mmo_trio.http.streams import TransportStream, subscriber_network
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)

@@ -41,7 +41,6 @@ from mmo_sansio.http.request_head import (
     check_partial_head,
     parse_head,
 )
-from mmo_sansio.http.subscribers import subscriber_network
 from mmo_sansio.values.problems import (
     BODY_TOO_LARGE,
     INTERNAL,
@@ -54,7 +53,7 @@ from mmo_trio.http.handler import Admitted, AdmittedStream, Handler, RequestCont
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import CONTINUE_RESPONSE, PieceWriter, response_bytes
 from mmo_trio.http.server import connection_limits
-from mmo_trio.http.streams import SendBuffer, TransportStream
+from mmo_trio.http.streams import SendBuffer, TransportStream, subscriber_network
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)

@@ -16,7 +16,7 @@ import trio
 from attrs import Factory, define, field, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.http.subscribers import subscriber_network
+from mmo_trio.http.streams import subscriber_network
 from mmo_trio.system.logs import LogRateLimit
 
 logger = structlog.get_logger(__name__)

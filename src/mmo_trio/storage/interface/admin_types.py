@@ -84,7 +84,7 @@ class SignInAttempt:
     name: str
     """The name that was given, whether or not there is such a user."""
     network: str
-    """That of the address's subscriber (`mmo_sansio.http.subscribers.subscriber_network`)."""
+    """That of the address's subscriber (`mmo_trio.http.streams.subscriber_network`)."""
     at: Instant
 
 

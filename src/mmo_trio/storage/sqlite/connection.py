@@ -37,7 +37,7 @@ BUSY_TIMEOUT_S = 2.0
 
 # Every commit is on the disk before its reply, on macOS, too, where a plain fsync may leave it in
 # the disk's own memory; the write-ahead log is emptied every 2,000 pages (8 MB), and cut back to 10
-# MiB after reads let it grow (:mod:`.log_bound`). Each connection caches up to 16 MiB of pages.
+# MiB after reads let it grow (:mod:`.open_files`). Each connection caches up to 16 MiB of pages.
 # What is removed is overwritten with zeros.
 _PRAGMAS = """
     PRAGMA synchronous = FULL;

@@ -1,23 +1,17 @@
-"""Watches the files of a served database: which process may serve them, and whether they are still
-where they were.
+"""Makes sure that a database may be served before it is: by one process, under one name, and with
+room on its disk.
 
-SQLite keeps what it has open when somebody removes or replaces a file: it would go on to commit
-into a file that nobody finds again. And two processes that come to one file by different names must
-find one lock."""
+Two processes that come to one file by different names must find one lock."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import struct
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
-
-# The device and inode of a file, which no name changes.
-FileIdentity: TypeAlias = tuple[int, int]
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 
 # A byte of the database file that SQLite never locks; no file is as long.
 _LOCKED_BYTE: Final = 1 << 62
@@ -25,8 +19,6 @@ _LOCKED_BYTE: Final = 1 << 62
 # Bytes that the disk must have free: the write-ahead log grows by 8 MB before it is emptied, and
 # the database grows when that happens.
 FREE_BYTES_MIN: Final = 16 * 1024 * 1024
-
-_LOG_SUFFIXES: Final = ("-wal", "-shm")
 
 
 def real_path(path: Path) -> Path:
@@ -146,93 +138,3 @@ def require_space(path: Path) -> None:
             f"the disk of {path} has only {free_bytes} bytes free; at least {FREE_BYTES_MIN} "
             f"are needed"
         )
-
-
-class OpenFiles:
-    """Knows which files SQLite has open, and whether their names still lead to them.
-
-    Only the thread that writes calls `record` and `forget_log`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = str(path)
-        self._log_paths = [f"{path}{suffix}" for suffix in _LOG_SUFFIXES]
-        self._database = _identity(self._path)
-
-        # The write-ahead log and its index; None while SQLite may have closed them.
-        self._log: Sequence[FileIdentity | None] | None = None
-
-        # Whether they were in their places when last looked at.
-        self.in_place = True
-
-        # The length of the write-ahead log when last looked at.
-        self.log_bytes = 0
-
-    def record(self) -> None:
-        """Note the log that SQLite has just opened. Raises StoreUnavailable when the files are no
-        longer in place."""
-        if self._log is None:
-            self._log = self._log_identities()
-
-        self.verify()
-
-    def forget_log(self) -> None:
-        """Expect another log from the next connection on, as SQLite removes it with its last
-        connection."""
-        # Where they are not in place, the log that is known is what shows it.
-        if self.look():
-            self._log = None
-
-    def look(self) -> bool:
-        """Return whether each file is in its place."""
-        self.in_place = _identity(self._path) == self._database and (
-            self._log is None or self._log_identities() == self._log
-        )
-        return self.in_place
-
-    def verify(self) -> None:
-        """Raise StoreUnavailable when a file is not in its place."""
-        if not self.look():
-            raise StoreUnavailable(self._description)
-
-    def verify_committed(self) -> None:
-        """Raise OutcomeUnknown when what was just committed may be in a file that nobody finds
-        again."""
-        if not self.look():
-            raise OutcomeUnknown(self._description)
-
-    def require_in_place(self) -> None:
-        """Raise StoreUnavailable when the files were not in place at the last look, without another
-        one."""
-        if not self.in_place:
-            raise StoreUnavailable(self._description)
-
-    def _log_identities(self) -> Sequence[FileIdentity | None]:
-        found = [_stat(path) for path in self._log_paths]
-        if found[0] is None:
-            self.log_bytes = 0
-        else:
-            self.log_bytes = found[0].st_size
-
-        return [None if status is None else (status.st_dev, status.st_ino) for status in found]
-
-    @property
-    def _description(self) -> str:
-        return (
-            f"{self._path} or its -wal or -shm was removed or replaced while it was served: "
-            f"put it back,"
-            " or stop the gateway and restore a backup"
-        )
-
-
-def _identity(path: str) -> FileIdentity | None:
-    found = _stat(path)
-    if found is None:
-        return None
-    return (found.st_dev, found.st_ino)
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except OSError:
-        return None

@@ -20,12 +20,12 @@ from mmo_trio.storage.sql.schema import (
 )
 from mmo_trio.storage.sqlite.connection import SqliteSystem, translate_errors
 from mmo_trio.storage.sqlite.files import (
-    OpenFiles,
     ServingLock,
     create_file,
     real_path,
     require_one_name,
 )
+from mmo_trio.storage.sqlite.open_files import OpenFiles
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 
 # STRICT tables came with 3.37, the operator `->>` with 3.38.

@@ -45,8 +45,8 @@ from mmo_trio.storage.sqlite.connection import (
     run_statement,
     translate_errors,
 )
-from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, ServingProbe, require_space
-from mmo_trio.storage.sqlite.log_bound import LogBound
+from mmo_trio.storage.sqlite.files import ServingLock, ServingProbe, require_space
+from mmo_trio.storage.sqlite.open_files import LogBound, OpenFiles
 from mmo_trio.storage.sqlite.statements import advance_latest_stamp, load_batch, write_batch
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
 from mmo_trio.system.clock import GatewayClock

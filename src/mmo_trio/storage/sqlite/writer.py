@@ -26,8 +26,7 @@ from mmo_trio.storage.sqlite.connection import (
     raise_translated,
     refuse_closed,
 )
-from mmo_trio.storage.sqlite.files import OpenFiles
-from mmo_trio.storage.sqlite.log_bound import LogBound
+from mmo_trio.storage.sqlite.open_files import LogBound, OpenFiles
 from mmo_trio.storage.sqlite.statements import RecentTransactions
 
 T = TypeVar("T")

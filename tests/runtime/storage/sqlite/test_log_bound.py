@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from mmo_sansio.values.clock import Span
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sql.statements import execute
-from mmo_trio.storage.sqlite import log_bound, open_sqlite
+from mmo_trio.storage.sqlite import open_files, open_sqlite
 from mmo_trio.storage.sqlite.store import SqliteStore
 from tests.support.sqlite_store import StoreFile
 from tests.support.time_limits import HANGS_AFTER_S
@@ -28,7 +28,7 @@ WITHOUT_END = (
 
 @pytest.fixture
 async def store(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteStore]:
-    monkeypatch.setattr(log_bound, "LOG_BYTES_MAX", BOUND_BYTES)
+    monkeypatch.setattr(open_files, "LOG_BYTES_MAX", BOUND_BYTES)
     file = StoreFile()
     async with open_sqlite(file.path, serving=True) as store:
         await fill(store, BOUND_BYTES // 4)  # The log is long enough to be cut.
@@ -82,7 +82,7 @@ async def test_a_long_log_is_emptied_between_reads_that_overlap(store: SqliteSto
 async def test_a_read_that_lasts_is_broken_off_when_the_log_is_long(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_bound, "READS_END_WITHIN", Span(0))
+    monkeypatch.setattr(open_files, "READS_END_WITHIN", Span(0))
     begun = threading.Event()
 
     async def read_without_end() -> None:

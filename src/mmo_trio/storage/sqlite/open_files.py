@@ -1,21 +1,32 @@
-"""Keeps SQLite's write-ahead log below a bound.
+"""Watches the files that SQLite has open: whether they are still where they were, and how long the
+log is.
 
-SQLite begins its log anew only at a moment when nobody reads. While reads overlap without a gap
+SQLite keeps what it has open when somebody removes or replaces a file: it would go on to commit
+into a file that nobody finds again.
+
+And it begins its log anew only at a moment when nobody reads. While reads overlap without a gap
 there is none, and each commit makes the log longer. So once it is long, no further read begins, the
 present ones get a short time, and who leaves last, the reader or the writer, empties the log."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from attrs import Factory, define
 
 from mmo_sansio.values.clock import MILLISECOND, SECOND, MonotonicInstant, Span, elapsed, later
-from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+
+# The device and inode of a file, which no name changes.
+FileIdentity: TypeAlias = tuple[int, int]
+
+_LOG_SUFFIXES: Final = ("-wal", "-shm")
 
 # The length from which the log is emptied: half as long again as it is without long reads. It grows
 # a little further while the present reads end.
@@ -26,6 +37,96 @@ READS_END_WITHIN: Final = Span(500 * MILLISECOND)
 
 # How long another process may be waited for.
 _BUSY_TIMEOUT_MS: Final = 200
+
+
+class OpenFiles:
+    """Knows which files SQLite has open, and whether their names still lead to them.
+
+    Only the thread that writes calls `record` and `forget_log`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._log_paths = [f"{path}{suffix}" for suffix in _LOG_SUFFIXES]
+        self._database = _identity(self._path)
+
+        # The write-ahead log and its index; None while SQLite may have closed them.
+        self._log: Sequence[FileIdentity | None] | None = None
+
+        # Whether they were in their places when last looked at.
+        self.in_place = True
+
+        # The length of the write-ahead log when last looked at.
+        self.log_bytes = 0
+
+    def record(self) -> None:
+        """Note the log that SQLite has just opened. Raises StoreUnavailable when the files are no
+        longer in place."""
+        if self._log is None:
+            self._log = self._log_identities()
+
+        self.verify()
+
+    def forget_log(self) -> None:
+        """Expect another log from the next connection on, as SQLite removes it with its last
+        connection."""
+        # Where they are not in place, the log that is known is what shows it.
+        if self.look():
+            self._log = None
+
+    def look(self) -> bool:
+        """Return whether each file is in its place."""
+        self.in_place = _identity(self._path) == self._database and (
+            self._log is None or self._log_identities() == self._log
+        )
+        return self.in_place
+
+    def verify(self) -> None:
+        """Raise StoreUnavailable when a file is not in its place."""
+        if not self.look():
+            raise StoreUnavailable(self._description)
+
+    def verify_committed(self) -> None:
+        """Raise OutcomeUnknown when what was just committed may be in a file that nobody finds
+        again."""
+        if not self.look():
+            raise OutcomeUnknown(self._description)
+
+    def require_in_place(self) -> None:
+        """Raise StoreUnavailable when the files were not in place at the last look, without another
+        one."""
+        if not self.in_place:
+            raise StoreUnavailable(self._description)
+
+    def _log_identities(self) -> Sequence[FileIdentity | None]:
+        found = [_stat(path) for path in self._log_paths]
+        if found[0] is None:
+            self.log_bytes = 0
+        else:
+            self.log_bytes = found[0].st_size
+
+        return [None if status is None else (status.st_dev, status.st_ino) for status in found]
+
+    @property
+    def _description(self) -> str:
+        return (
+            f"{self._path} or its -wal or -shm was removed or replaced while it was served: "
+            f"put it back,"
+            " or stop the gateway and restore a backup"
+        )
+
+
+def _identity(path: str) -> FileIdentity | None:
+    found = _stat(path)
+    if found is None:
+        return None
+    return (found.st_dev, found.st_ino)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
 
 
 @define(eq=False)
