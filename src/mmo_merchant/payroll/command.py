@@ -19,7 +19,9 @@ from mmo_merchant.api.api_errors import ApiRejection, GatewayUnavailable, KeyRej
 from mmo_merchant.api.gateway_requests import ApiAccess
 from mmo_merchant.payroll.earlier_journals import (
     EarlierLine,
+    find_news,
     find_repeats,
+    find_unknown,
     read_journal,
     read_journals,
     tell_paid,
@@ -36,6 +38,7 @@ from mmo_merchant.payroll.journal import (
     JournalError,
     LineState,
     Phase,
+    is_failed_file_of,
     open_journal,
     write_failed,
     write_results,
@@ -227,11 +230,12 @@ def pay_outs(
         _refuse_repeats(lines, earlier, layout)
 
     if earlier is not None and not status:
-        journalled = {line.reference for line in earlier}
         recorded = _ask_gateway(lines, gateway, key, layout, options, is_dry=dry_run)
-        recorded = [line for line in recorded if line.reference not in journalled]
-        _tell(tell_paid(lines, recorded))
-        _refuse_repeats(lines, [*earlier, *recorded], layout)
+        if recorded is not None:
+            news = find_news(earlier, recorded)
+            unknown = find_unknown(lines, earlier, recorded)
+            _tell(tell_paid(lines, news))
+            _refuse_repeats(lines, [*earlier, *news], layout, unknown)
 
     if dry_run:
         _end_dry_run(lines, gateway, key, options, needs_name=roll.needs_name)
@@ -363,10 +367,15 @@ def _tell_earlier(
 
 
 def _refuse_repeats(
-    lines: Sequence[PayLine], earlier: Sequence[EarlierLine], layout: Layout
+    lines: Sequence[PayLine],
+    earlier: Sequence[EarlierLine],
+    layout: Layout,
+    unknown: Sequence[str] = (),
 ) -> None:
-    """Raise NothingSent for what would be paid again, or may be."""
+    """Raise NothingSent for what would be paid again, or may be; `unknown` are sentences about
+    what the gateway does not know."""
     forbidden, doubtful = find_repeats(layout.name, lines, earlier)
+    doubtful += unknown
 
     # A first try that may still be paid is waited for, whatever was meant.
     _tell([*forbidden, *doubtful])
@@ -389,17 +398,18 @@ def _ask_gateway(
     options: dict[str, Any],
     *,
     is_dry: bool,
-) -> list[EarlierLine]:
-    """Return what the gateway's records have of the last weeks; a dry run looks at the limits of
+) -> list[EarlierLine] | None:
+    """Return what the gateway's records have of the last weeks; None where a dry run can't ask for
+    it. A dry run looks at the limits of
     the methods as well. Raises NothingSent for lines that would fail and, of a dry run, for a key
     that the gateway refuses; LinesNotEnded where nothing may be sent as the gateway did not
     answer."""
     if not gateway or not key:
         click.echo(f"The gateway was not asked. {_NO_GATEWAY}")
-        return []
+        return None
 
     answers = MethodAnswers((), ())
-    recorded = list[EarlierLine]()
+    recorded: list[EarlierLine] | None = None
 
     async def ask() -> None:
         nonlocal answers, recorded
@@ -509,8 +519,15 @@ def _failed_file(file: Path) -> Path:
     return file.with_name(f"{file.name}.failed.csv")
 
 
-def _advise_failed(failed: Path) -> str:
+def _advise_failed(failed: Path, lines: Sequence[PayLine], journal: Journal) -> str:
     """Return what to do with the file of the lines that have failed, which may be done."""
+    # Where each month has a file of the same name, last month's may stand there still.
+    if not is_failed_file_of(failed, lines, journal):
+        return (
+            f"{failed} is about other lines, of another pay-roll: put it elsewhere, with its "
+            "journal if it has one, and run the same command again to have that of these lines."
+        )
+
     # It has a journal of its own once somebody has begun to pay it.
     if failed.with_name(f"{failed.name}{SUFFIX}").exists():
         return f"{failed} was paid since: {failed}.results.csv says what became of them."
@@ -601,10 +618,13 @@ def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: 
         if (state := journal.state(line)) is not None and state.phase is Phase.UNPROVED
     ]
 
-    mend = _advise_failed(_failed_file(file))
+    mend = ""
+    if len(amounts[Status.FAILED]) > len(unproved):
+        mend = _advise_failed(_failed_file(file), lines, journal)
+
     if unproved:
         others = ""
-        if len(amounts[Status.FAILED]) > len(unproved):
+        if mend:
             others = f" Other lines have failed. {mend}"
 
         raise LinesNotEnded(
@@ -614,7 +634,7 @@ def _report_end(file: Path, lines: Sequence[PayLine], journal: Journal, remark: 
         )
 
     # 4. Lines that have failed and may be paid again.
-    if amounts[Status.FAILED]:
+    if mend:
         raise click.ClickException(f"Some lines have failed. {mend}")
 
 

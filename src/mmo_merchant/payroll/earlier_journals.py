@@ -3,8 +3,9 @@ and what of it a new one would pay once more.
 
 A line is told from others by its merchantReference, which a column has, or which is made of the
 pay-roll's name and the line's key. The next try of a line that has failed has the same one with
-`-try2` behind it, then `-try3`. To pay one reference twice is the gateway's to refuse (C12); looked
-for here is what would be paid twice under two references."""
+`-try2` behind it, then `-try3`. To pay one reference twice is the gateway's to refuse (C12), while
+it knows the reference; looked for here is what would be paid twice under two references, and what
+the gateway does not know any more, or not by this key."""
 
 from __future__ import annotations
 
@@ -29,6 +30,10 @@ RECENT: Final = timedelta(days=6)
 RECORDS: Final = "the gateway's records"
 
 _NOT_PAID: Final = (Phase.FAILED, Phase.REJECTED)
+
+# By its journal a creation may have left under the line's own reference, and nothing has proved
+# that nobody was paid by it.
+_SENT: Final = (Phase.SENT, Phase.ACCEPTED, Phase.SUCCESS, Phase.UNPROVED)
 
 
 @frozen
@@ -143,12 +148,46 @@ def _tell_days(paid: Sequence[EarlierLine], journal: str) -> str:
     return f"from {days[0]} to {days[-1]}"
 
 
+def find_news(earlier: Sequence[EarlierLine], recorded: Sequence[EarlierLine]) -> list[EarlierLine]:
+    """Return what the records tell beside the journals: payments that these lack, and those that
+    have failed by one of them and not by the other, as under a reference that was used again
+    (C12)."""
+    journalled = {(line.reference, line.may_be_paid) for line in earlier}
+    return [line for line in recorded if (line.reference, line.may_be_paid) not in journalled]
+
+
+def find_unknown(
+    lines: Sequence[PayLine], earlier: Sequence[EarlierLine], recorded: Sequence[EarlierLine]
+) -> list[str]:
+    """Return, in sentences, what journals have sent and the gateway's records lack: the gateway
+    takes such a reference for a new one, where the key is another brand's, or where its store is
+    an older copy."""
+    known = {line.reference for line in recorded}
+    sent = {
+        (line.reference, line.payee): line.journal
+        for line in earlier
+        if line.phase in _SENT and line.reference not in known
+    }
+
+    doubtful = _Sentences()
+    for line in lines:
+        journal = sent.get((line.payment.merchant_reference, line.payee))
+        if journal is not None:
+            what = (
+                f"paid by {journal}, or may be, and the gateway's records of the last weeks lack "
+                "it: the API key may be another brand's"
+            )
+            doubtful.add(what, line)
+
+    return doubtful.tell()
+
+
 def find_repeats(
     name: str, lines: Sequence[PayLine], earlier: Sequence[EarlierLine]
 ) -> tuple[list[str], list[str]]:
     """Return what must not be paid, and what may be meant all the same, in sentences. That a
     line's own reference is known with the same payee is no reason for either: the gateway judges
-    that."""
+    that, where it knows the reference (`find_unknown`)."""
     by_reference = dict[str, list[EarlierLine]]()
     for earlier_line in earlier:
         by_reference.setdefault(earlier_line.reference, []).append(earlier_line)

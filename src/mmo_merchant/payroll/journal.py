@@ -316,13 +316,7 @@ def write_failed(
     """Write the lines that have failed as a pay-roll of its own, with the references of their next
     tries, and return how many there are. One that may have been paid all the same is not among
     them. What is there already is left: people may have mended it. Raises OSError."""
-    # Not UNPROVED and not TAKEN: somebody may have been paid.
-    failed = [
-        (line, state)
-        for line in lines
-        if (state := journal.state(line)) is not None
-        and state.phase in (Phase.FAILED, Phase.REJECTED)
-    ]
+    failed = _failed_lines(lines, journal)
     if not failed or path.exists():
         return len(failed)
 
@@ -341,6 +335,27 @@ def write_failed(
 
     _write_table(path, rows, delimiter=delimiter, encoding=encoding)
     return len(failed)
+
+
+def _failed_lines(lines: Sequence[PayLine], journal: Journal) -> list[tuple[PayLine, LineState]]:
+    # Not UNPROVED and not TAKEN: somebody may have been paid.
+    return [
+        (line, state)
+        for line in lines
+        if (state := journal.state(line)) is not None
+        and state.phase in (Phase.FAILED, Phase.REJECTED)
+    ]
+
+
+def is_failed_file_of(path: Path, lines: Sequence[PayLine], journal: Journal) -> bool:
+    """Tell whether a file of failed lines has any of those that have failed here; people may have
+    mended it, and taken lines out. Raises OSError."""
+    # A spreadsheet program may have saved it in two bytes a character.
+    text = path.read_bytes().replace(b"\0", b"")
+    return any(
+        next_try(line.payment.merchant_reference).encode() in text
+        for line, _ in _failed_lines(lines, journal)
+    )
 
 
 def _write_table(

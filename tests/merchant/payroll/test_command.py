@@ -15,8 +15,12 @@ import anyio
 import pytest
 import trio
 
+from mmo_merchant.api.new_payments import PayOut
+from mmo_merchant.clients.async_client import AsyncMerchantClient
 from mmo_merchant.payroll import command
 from mmo_merchant.payroll.payment_run import PacedClient, PaymentRun, PayrollClient
+from mmo_sansio.values.model import Party
+from mmo_sansio.values.money import Money
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.pay_rolls import (
     BLOCKED,
@@ -594,6 +598,78 @@ async def test_a_failure_that_proves_nothing_is_not_among_those_to_pay_again(
     refused = await pay(elsewhere, roomy, "--name", "2026-11b")
     assert "lately got the same amount, or may have, by the gateway's records" in refused.output
     assert (await pay(again, roomy, "--allow-repeats")).exit_code == 3, "it was sent, on purpose"
+
+
+TWO_BRANDS = ROOMY_BRANDS + ROOMY_BRANDS.replace("acme", "globex").replace(KEY, f"second-{KEY}")
+
+
+@pytest.mark.spec("C12", "A1")
+async def test_what_a_journal_has_paid_is_paid_by_no_other_brand(file: Path) -> None:
+    """To another brand the gateway knows none of these references, and takes them all."""
+    copy = file.with_name("copy.csv")
+    (file.parent / "gateway").mkdir()
+    async with serving(file.parent / "gateway", brands=TWO_BRANDS, api_key=KEY) as running:
+        for path in (file, copy):
+            write(path, "254712345001,1500,a", "254712345002,900,b")
+        done = await pay(file, running)
+        assert done.exit_code == 0, done.output
+        for further in ((), ("--dry-run",)):
+            refused = await pay(copy, running, "--key", f"second-{KEY}", *further)
+            assert refused.exit_code == 2, refused.output
+            assert "Lines 2, 3 are paid by salaries.csv.journal, or may be, and" in refused.output
+        assert (await pay(copy, running)).exit_code == 0, "the brand itself looks them up"
+
+
+@pytest.mark.spec("C12")
+async def test_a_second_try_is_refused_where_the_first_reference_was_used_again(
+    file: Path,
+) -> None:
+    """The journal has the first payment under the reference, which has failed, and the records have
+    the second one."""
+    reusable = ROOMY_BRANDS.replace(
+        "limits = {", 'reference_reuse = { payout = "unless_paid" }\nlimits = {', 1
+    )
+    failed = file.with_name("salaries.csv.failed.csv")
+    (file.parent / "gateway").mkdir()
+    async with serving(file.parent / "gateway", brands=reusable, api_key=KEY) as running:
+        write(file, "254712345107,1500,a")
+        assert (await pay(file, running)).exit_code == 1
+        await running.advance("16m")
+        shop = AsyncMerchantClient(running.merchant.api, KEY)
+        again = PayOut(
+            method="mpesa_ke",
+            amount=Money(150_000, "KES"),
+            country="KE",
+            result_url="https://localhost:9/results",
+            merchant_reference="a",
+            payee=Party("1", "254712345001"),
+        )
+        await shop.create(again)
+        failed.write_text(failed.read_text("utf-8-sig").replace("107,", "001,"))
+        refused = await pay(failed, running)
+        assert refused.exit_code == 2, refused.output
+        assert "by the gateway's records the first try may have been paid" in refused.output
+
+
+@pytest.mark.spec("C12")
+async def test_failed_lines_of_another_pay_roll_are_not_called_those_of_this_one(
+    roomy: Running, file: Path
+) -> None:
+    """A file of the same name each month, of which only the journal was put away."""
+    failed = file.with_name("salaries.csv.failed.csv")
+    write(file, "254712345107,1500,october-a")
+    assert (await pay(file, roomy)).exit_code == 1
+    assert "october-a-try2" in failed.read_text()
+    file.with_name("salaries.csv.journal").rename(file.with_name("october"))
+    write(file, "254712346107,910,november-b")
+    done = await pay(file, roomy)
+    assert done.exit_code == 1, done.output
+    assert "salaries.csv.failed.csv is about other lines" in done.output
+    assert "Mend them in" not in done.output
+    assert "october-a-try2" in failed.read_text(), "what people may have mended is not written over"
+    failed.rename(file.with_name("october-failed"))
+    assert "Mend them in" in (await pay(file, roomy)).output
+    assert "november-b-try2" in failed.read_text()
 
 
 async def test_results_have_the_columns_of_the_file_as_well(roomy: Running, file: Path) -> None:
