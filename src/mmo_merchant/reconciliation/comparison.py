@@ -7,7 +7,7 @@ length."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final
@@ -253,25 +253,27 @@ class Reconciliation:
         should have and does not, each in their order; a line and a payment that are one but for
         the receipt are paired."""
         missing = self._missing_payments()
-        by_what_moved = defaultdict[tuple[object, ...], deque[Held]](deque)
+        by_what_moved = defaultdict[tuple[object, ...], list[Held]](list)
 
         # Only where a line may need it: most statements have no line without a payment.
         if self._unpaired:
             for held in missing:
                 by_what_moved[(held.record.msisdn, held.record.amount)].append(held)
 
-        # In the order of both sides: of several payments of one amount the first goes with the
-        # first line.
+        # In the order of both sides: of several payments of one amount the first in the line's
+        # direction goes with the first line. What came in may have gone out to the same number.
         paired = set[int]()
         for line in self._unpaired:
-            alike = by_what_moved.get((line.msisdn, line.amount))
-            if not alike or _is_other_direction(alike[0].record, line):
+            alike = by_what_moved[(line.msisdn, line.amount)]
+            fitting = (held for held in alike if not _is_other_direction(held.record, line))
+            first = next(fitting, None)
+            if first is None:
                 yield Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)
                 continue
 
-            number, record = alike.popleft()
-            paired.add(number)
-            yield Difference(DifferenceKind.RECEIPT_DIFFERS, record, line)
+            alike.remove(first)
+            paired.add(first.number)
+            yield Difference(DifferenceKind.RECEIPT_DIFFERS, first.record, line)
 
         for number, record in missing:
             if number not in paired:
@@ -293,11 +295,21 @@ class Reconciliation:
     def _find(self, line: StatementLine) -> list[Held]:
         """Return the payments that a line may be about: those of its receipt, else those of its
         reference; if money moved in its direction by some of them, only these."""
-        for key in (line.receipt, line.reference):
+        by_receipt = self._records.find(line.receipt or "")
+        by_reference = self._records.find(line.reference or "")
+
+        # A column's own names come first: an order's number may be another payment's receipt. What
+        # else a payment is known by, or was once, may stand in either column of a ledger.
+        for payments in (
+            [held for held in by_receipt if line.receipt in _receipts_of(held.record)],
+            [held for held in by_reference if line.reference in _references_of(held.record)],
+            by_receipt,
+            by_reference,
+        ):
             # A payment and its reversal share names: the direction tells them apart.
-            if key and (payments := self._records.find(key)):
+            if payments:
                 return [
-                    pair for pair in payments if not _is_other_direction(pair.record, line)
+                    held for held in payments if not _is_other_direction(held.record, line)
                 ] or payments
 
         # M-Pesa's account numbers hold only the end of a gatewayReference.
@@ -354,6 +366,14 @@ class Reconciliation:
             return back
 
         return []
+
+
+def _receipts_of(record: RecordedPayment) -> tuple[str | None, ...]:
+    return (record.receipt, *record.reverses)
+
+
+def _references_of(record: RecordedPayment) -> tuple[str | None, ...]:
+    return (record.gateway_reference, record.merchant_reference, *record.reverses)
 
 
 def _nearest(candidates: list[Held], line: StatementLine) -> Held:

@@ -229,6 +229,30 @@ def test_a_reference_used_again_belongs_to_the_payment_that_is_most_like_the_lin
     assert kinds([failed, paid], [*lines, the_line_of(paid, 3)]) == ["status_differs"]
 
 
+@pytest.mark.parametrize("name", ["receipt", "merchant_reference"])
+def test_an_order_s_number_that_is_another_payment_s_receipt_names_one_of_them(name: str) -> None:
+    """Orders are numbered, and so are MTN's receipts; each column has its own names."""
+    one = a_record(1, merchant_reference="10500", receipt="10501")
+    other = a_record(2, merchant_reference="order-2", receipt="10500")
+    other_column = "reference" if name == "receipt" else "receipt"
+    changes: dict[str, Any] = {other_column: None}
+    for records, paid in itertools.product(itertools.permutations([one, other]), repeat=2):
+        lines = [the_line_of(record, **changes) for record in paid]
+        assert kinds([*records], lines) == []
+
+
+def test_a_line_is_paired_with_the_payment_of_its_direction() -> None:
+    """A payer got the same amount back by a pay-out, and the statement has the newest line first,
+    each with another receipt than the records."""
+    paid_in = a_record(1, msisdn="254712345678")
+    paid_out = a_record(2, msisdn="254712345678", type=Type.PAYOUT)
+    lines = [
+        the_line_of(record, receipt=f"OTHER{number}", reference=None)
+        for number, record in enumerate((paid_out, paid_in))
+    ]
+    assert kinds([paid_in, paid_out], lines) == ["receipt_differs", "receipt_differs"]
+
+
 @pytest.mark.parametrize("status", [Status.PENDING, Status.FAILED])
 def test_what_moved_no_money_may_be_missing_on_either_side(status: Status) -> None:
     record = a_record(1, status=status)
