@@ -231,18 +231,36 @@ async def find_evidence_against(
 
 
 async def _find_payment_with(store: Store, receipt: str, transaction: Transaction) -> str | None:
-    """Return in a sentence which other payment has succeeded with this receipt of the provider;
-    None when none has."""
+    """Return in a sentence which other payment or deposit has this receipt of the provider; None
+    when none has."""
+    # A person copies it, and may write `sfk7qx` for SFK7QX: to the rules that is another receipt.
+    for spelling in dict.fromkeys((receipt, receipt.upper(), receipt.lower())):
+        owner = await _find_owner(store, spelling, transaction)
+        if owner is not None:
+            return f"The receipt {spelling} is the one of {owner}. Name the payment's own."
+
+    return None
+
+
+async def _find_owner(store: Store, receipt: str, transaction: Transaction) -> str | None:
+    provider = transaction.order.provider
     for payment in (await store.admin.search_payments(receipt)).transactions:
-        is_of_provider = payment.order.provider == transaction.order.provider
+        is_of_another = (
+            payment.order.provider == provider and payment.reference != transaction.reference
+        )
         is_paid = (
             payment.status is Status.SUCCESS and payment.progress.provider_reference == receipt
         )
-        if is_of_provider and is_paid and payment.reference != transaction.reference:
-            return (
-                f"The receipt {receipt} is the one of {payment.reference}. Name the payment's own."
-            )
-    return None
+        if is_of_another and is_paid:
+            return payment.reference
+
+    # Money that was reported for a payment which has ended otherwise, or for none yet.
+    claim = await store.deposit_claim(provider, receipt)
+    if claim is None or claim.payment == transaction.reference:
+        return None
+    if claim.payment is None:
+        return "a deposit that belongs to no payment yet"
+    return claim.payment
 
 
 @frozen

@@ -276,24 +276,28 @@ async def test_money_that_names_the_payment_refuses_its_failure_by_hand(
     assert await case.status() is Status.PENDING
 
 
-async def test_a_receipt_that_a_deposit_has_refuses_the_proposal(store: SqliteStore) -> None:
+@pytest.mark.parametrize("typed", ["DEP-1", "dep-1"])
+async def test_a_receipt_that_a_deposit_has_refuses_the_proposal(
+    store: SqliteStore, typed: str
+) -> None:
     case = Case(store)
     await case.begin(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE))
-    assert await case.refusal(case.propose(SAM, receipt="DEP-1")) is ResolutionRefusal.EVIDENCE
+    assert await case.refusal(case.propose(SAM, receipt=typed)) is ResolutionRefusal.EVIDENCE
     assert await case.status() is Status.PENDING
 
 
 @pytest.mark.spec("S4")
+@pytest.mark.parametrize("typed", ["R-1", "r-1"])
 async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_proposal(
-    store: SqliteStore,
+    store: SqliteStore, typed: str
 ) -> None:
-    """Its operator's results claim no receipt."""
+    """Its operator's results claim no receipt, and a person copies it by hand."""
     case = Case(store)
     another = a.UNUSED_REFERENCE
     await case.begin(
         a.a_create_payment(another, merchant_reference="another"), a.a_begin_submission(another)
     )
-    proposed = await case.propose(SAM, receipt="R-1")
+    proposed = await case.propose(SAM, receipt=typed)
     await case.submit(a.succeeded(another, provider_reference="R-1"))
     refused = await case.resolutions.approve(ANN, proposed.id)
     assert (refused.state, await case.status()) == (REFUSED, Status.PENDING)

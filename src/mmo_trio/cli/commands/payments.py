@@ -380,6 +380,9 @@ def resolve(
     if code is not None:
         error_code = ErrorCode(code)
 
+    # A blank that was copied with it would make another receipt of it.
+    receipt = (provider_reference or "").strip() or None
+
     # With four eyes a command is one pair of eyes, and proposes as anybody would in the console.
     console = target.settings.console
     machine = machine_user()
@@ -394,7 +397,7 @@ def resolve(
             error_code,
             reason=reason,
             evidence=evidence,
-            provider_reference=provider_reference,
+            provider_reference=receipt,
         )
         return payment
 
@@ -411,7 +414,7 @@ def resolve(
             reason=reason,
             evidence=evidence,
             error_code=error_code,
-            provider_reference=provider_reference,
+            provider_reference=receipt,
         )
         outcome = code or SUCCESS
         about = f"payment:{transaction.reference}"

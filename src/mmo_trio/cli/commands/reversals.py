@@ -262,8 +262,10 @@ def refuse(id: str, remark: str) -> Change:
 def resolve(id: str, succeeded: bool, evidence: str, provider_reference: str | None) -> Change:
     """End a reversal by hand whose operator does not tell its outcome, or put a wrong end right:
     one that has failed, and has moved its money after all, or one that was ended by hand."""
+    # A blank that was copied with it would make another receipt of it.
+    receipt = (provider_reference or "").strip() or None
     return lambda staff, by: staff.resolve(
-        by, id, succeeded=succeeded, evidence=evidence, provider_reference=provider_reference
+        by, id, succeeded=succeeded, evidence=evidence, provider_reference=receipt
     )
 
 
