@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.merchant import ROOT, ask
-from tests.support.rejections import ENDPOINTS, assert_field_refused, assert_problem, head, send_raw
+from tests.support.rejections import assert_field_refused, assert_problem, head, send_raw
 from tests.support.sandbox_gateway import Running
 
 OK = (b'"ok"', b'"ok"')
@@ -26,21 +26,19 @@ def _raw(sandbox: Running, change: tuple[bytes, bytes] = OK, **changes: Any) -> 
 
 @pytest.mark.spec("G1", "G3")
 async def test_every_path_begins_with_the_root_and_is_written_exactly_so(sandbox: Running) -> None:
-    key = sandbox.merchant.key
-    for method, path in ENDPOINTS:
-        bare, _, query = path.partition("?")
-        for note, wrong in (
-            ("row 10", path),
-            ("row 10", f"/gateway/mmo/v1{path}"),
-            ("row 14", f"/{ROOT}{path}"),
-            ("row 14", f"//gateway//mmo/v2{path}"),
-            ("row 14", f"{ROOT}{bare}/?{query}"),
-            ("row 14", f"{ROOT}/{path}"),
-            ("an encoded letter", f"{ROOT}{path}".replace("gateway", "%67ateway")),
-            ("another case", f"{ROOT}{path}".replace("gateway", "Gateway")),
-        ):
-            answer = await ask(sandbox.ready.api + wrong, method=method, headers={"X-Api-Key": key})
-            assert_problem(answer, 404, "not_found", note=(note, wrong))
+    reference = (await sandbox.merchant.accepted())["gatewayReference"]
+    key = {"X-Api-Key": sandbox.merchant.key}
+    right = f"{ROOT}/status/{reference}"
+    assert (await ask(sandbox.ready.api + right, headers=key)).status == 200
+    for note, wrong in (
+        ("row 10", right.replace("v2", "v1")),
+        ("row 14", right.replace("/", "//")),
+        ("row 14", f"{right}/"),
+        ("an encoded letter", right.replace("gateway", "%67ateway")),
+        ("another case", right.replace("gateway", "Gateway")),
+    ):
+        answer = await ask(sandbox.ready.api + wrong, headers=key)
+        assert_problem(answer, 404, "not_found", note=(note, wrong))
 
 
 @pytest.mark.spec("G1")
@@ -56,39 +54,19 @@ async def test_health_readiness_and_hooks_share_the_listener(sandbox: Running) -
 @pytest.mark.spec("G2")
 async def test_a_body_is_declared_as_json_in_utf_8(sandbox: Running) -> None:
     merchant = sandbox.merchant
-    for row, content_type in (
-        (17, "application/json"),
-        (17, "Application/JSON"),
-        (17, "application/json; charset=utf-8"),
-        (17, 'application/json;charset="UTF-8"'),
-        (17, "application/json ; Charset=Utf-8"),
-        (17, "application/json;charset=utf8"),
+    for row, content_type, status in (
+        (17, 'Application/JSON ;Charset="UTF-8"', 200),
+        (16, "text/plain", 400),
+        (18, "application/json; charset=latin1", 400),
     ):
         answer = await merchant.post(
             "direct/payin", merchant.body(), headers={"Content-Type": content_type}
         )
-        assert answer.status == 200, (row, content_type, answer.body)
-    for row, content_type in (
-        (15, ""),
-        (16, "text/plain"),
-        (16, "application/x-www-form-urlencoded"),
-        (16, "multipart/form-data; boundary=x"),
-        (18, "application/json; charset=utf-16"),
-        (18, "application/json; charset=latin1"),
-        (19, "application/problem+json"),
-    ):
-        answer = await merchant.post(
-            "direct/payin", merchant.body(), headers={"Content-Type": content_type}
-        )
-        assert_problem(answer, 400, "bad_request", note=(row, content_type))
+        assert answer.status == status, (row, content_type, answer.body)
     answer = await merchant.post(
         "direct/payin", merchant.body(), headers={"Content-Encoding": "gzip"}
     )
     assert_problem(answer, 400, "bad_request")
-    answer = await merchant.post(
-        "direct/payin", merchant.body(), headers={"Content-Encoding": "identity"}
-    )
-    assert answer.status == 200, answer.body
     missing = head("POST", "/direct/payin/mpesa_ke", b"Content-Length: 0", key=merchant.key)
     assert_problem(await send_raw(sandbox, missing), 400, "bad_request", note="row 15")
 
@@ -110,12 +88,8 @@ async def test_unknown_members_are_ignored_and_null_means_absent(sandbox: Runnin
     found = await merchant.status(accepted["gatewayReference"])
     assert found["labels"] is None
     assert found["party"]["email"] is None
-    for name in ("amount", "payer", "country", "resultUrl", "merchantReference"):
-        nothing = await merchant.post("direct/payin", merchant.body() | {name: None})
-        assert_field_refused(nothing, name, note="null is absent")
-    other_case = merchant.body()
-    other_case["Amount"] = other_case.pop("amount")
-    assert_field_refused(await merchant.post("direct/payin", other_case), "amount", note="row 32")
+    nothing = await merchant.post("direct/payin", merchant.body() | {"amount": None, "Amount": 1})
+    assert_field_refused(nothing, "amount", note="row 32: null is absent")
 
 
 @pytest.mark.spec("G4", "G5", "G6")
@@ -141,53 +115,6 @@ async def test_names_are_camel_case_enums_are_strings_and_times_have_two_forms(
         assert isinstance(members[name], str)
     values = re.findall(rb'"value":([^,}]+)', found.body)
     assert values == [b"150.50", b"150.50", b"1.51"], "requested, final, fee"
-
-
-@pytest.mark.spec("G7")
-async def test_what_is_not_strictly_json_is_a_bad_request(sandbox: Running) -> None:
-    good = _raw(sandbox)
-    value = b'"value": 150'
-    for row, body in (  # One of each kind: `test_strict_json.py` has all.
-        ("21", b""),
-        ("22", b"[]"),
-        ("23", good[:-1]),
-        ("24", good + b"{}"),
-        ("25", good.replace(value, b'"value": NaN')),
-        ("26", good.replace(value, b'"value": 00.5')),
-        ("27", b"\xef\xbb\xbf" + good),
-        ("28", good.decode().encode("utf-16")),
-        ("29", good.replace(b"user-1", b"\xff")),
-        ("30", good.replace(b"user-1", b"a\tb")),
-        ("31", good.replace(value, value + b", " + value)),
-        ("35", good[:-1] + b', "x": ' + b"[" * 32 + b"]" * 32 + b"}"),
-        ("77", good.replace(b"user-1", b"\\ud800")),
-    ):
-        answer = await sandbox.merchant.post("direct/payin", body)
-        assert_problem(answer, 400, "bad_request", note=("row", row, body[:80]))
-    for note, body in (
-        ("31 levels below the first", good[:-1] + b', "x": ' + b"[" * 31 + b"]" * 31 + b"}"),
-        ("a whole pair", _raw(sandbox, (b"user-1", b"\\ud83c\\udf89"))),
-        ("white space around", b" \r\n\t" + _raw(sandbox) + b"\n"),
-    ):
-        answer = await sandbox.merchant.post("direct/payin", body)
-        assert answer.status == 200, (note, answer.body)
-
-
-@pytest.mark.spec("G7", "P1")
-async def test_what_is_json_but_cannot_be_is_refused_by_name(sandbox: Running) -> None:
-    merchant = sandbox.merchant
-    for code in (*range(0x20), *range(0x7F, 0xA0)):
-        answer = await merchant.create(payer={"id": f"a{chr(code)}b", "msisdn": "254712345678"})
-        assert_field_refused(answer, "payer.id", note=("row 76", hex(code)))
-    long_number = _raw(sandbox, (b'"value": 150', b'"value": ' + b"1" * 41))
-    assert_field_refused(await merchant.post("direct/payin", long_number), "amount.value")
-    many = {str(number): number for number in range(900)}
-    assert_field_refused(await merchant.create(labels=many), "labels", note="row 37")
-    more = {str(number): number for number in range(4_000)}
-    problem = assert_problem(await merchant.create(labels=more), 400, "bad_request", note="row 37")
-    assert "more than 1000 members" in problem["detail"]
-    long_text = await merchant.create(merchantReference="x" * 60_000)
-    assert_field_refused(long_text, "merchantReference", note="row 37")
 
 
 @pytest.mark.spec("G7", "P4")
@@ -227,22 +154,6 @@ async def test_a_request_with_every_member_at_its_greatest_length_fits(sandbox: 
         labels={f"{number}" + wide * 254: wide * 1_000 for number in range(10)},
     )
     assert answer.status == 200, answer.body[:500]
-
-
-@pytest.mark.spec("G8", "C13")
-async def test_lengths_count_code_points_and_required_text_is_not_blank(sandbox: Running) -> None:
-    merchant = sandbox.merchant
-    for character in ("x", "é", "\N{PARTY POPPER}", "\N{COMBINING ACUTE ACCENT}"):
-        for name in ("merchantReference", "reconciliationReference"):
-            accepted = await merchant.create(**{name: character * 255})
-            assert accepted.status == 200, ("row 75", name, character)
-            answer = await merchant.create(**{name: character * 256})
-            assert_field_refused(answer, name, note=("row 75", name, character))
-    for blank in ("", " ", "\N{NO-BREAK SPACE}", "\N{IDEOGRAPHIC SPACE} "):
-        answer = await merchant.create(merchantReference=blank)
-        assert_field_refused(answer, "merchantReference", note="row 74")
-        answer = await merchant.create(country=blank)
-        assert_field_refused(answer, "country")
 
 
 @pytest.mark.spec("G9", "G3")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from mmo_sansio.http import egress_rules, exchange
 from mmo_sansio.messages import queries
 from mmo_sansio.values import clock
 from mmo_trio.settings import load_settings
-from tests.support.sandbox_gateway import Running, Serve
+from tests.support.sandbox_gateway import Serve
 
 SETTINGS = load_settings()
 
@@ -45,55 +44,6 @@ NAMED: Mapping[str, tuple[object, object]] = {
 @pytest.mark.parametrize(("value", "expected"), NAMED.values(), ids=NAMED.keys())
 def test_a_limit_has_a_name_and_the_specifications_value(value: object, expected: object) -> None:
     assert value == expected
-
-
-def _party(**changes: str) -> dict[str, Any]:
-    return {"payer": {"id": "user-1", "msisdn": "254712345678"} | changes}
-
-
-def _labels(count: int) -> dict[str, Any]:
-    return {"labels": {f"label-{number}": number for number in range(count)}}
-
-
-def _url(length: int) -> str:
-    return "https://shop.example/".ljust(length, "x")
-
-
-def _email(length: int) -> str:
-    return f"{'a' * 64}@{'b' * 63}.{'c' * 63}.{'d' * 63}.".ljust(length, "e")
-
-
-BOUNDS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "labels": (_labels(10), _labels(11)),
-    "merchantReference": ({"merchantReference": "m" * 255}, {"merchantReference": "m" * 256}),
-    "reconciliationReference": (
-        {"reconciliationReference": "r" * 255},
-        {"reconciliationReference": "r" * 256},
-    ),
-    "payer.id": (_party(id="i" * 255), _party(id="i" * 256)),
-    "payer.firstName": (_party(firstName="f" * 255), _party(firstName="f" * 256)),
-    "payer.lastName": (_party(lastName="l" * 255), _party(lastName="l" * 256)),
-    "payer.email": (_party(email=_email(315)), _party(email=_email(321))),
-    "payer.msisdn": (_party(msisdn="2" * 20), _party(msisdn="2" * 21)),
-    "payer.msisdn, least": (_party(msisdn="254"), _party(msisdn="25")),
-    "resultUrl": ({"resultUrl": _url(2048)}, {"resultUrl": _url(2049)}),
-    "successRedirectUrl": ({"successRedirectUrl": _url(2048)}, {"successRedirectUrl": _url(2049)}),
-    "errorRedirectUrl": ({"errorRedirectUrl": _url(2048)}, {"errorRedirectUrl": _url(2049)}),
-    "amount.value": (
-        {"amount": {"value": 149999.99, "currency": "KES"}},
-        {"amount": {"value": 149999.999, "currency": "KES"}},
-    ),
-}
-
-
-@pytest.mark.spec("V1", "C13")
-@pytest.mark.parametrize("name", BOUNDS)
-async def test_a_limit_is_kept_at_the_door_and_no_tighter(sandbox: Running, name: str) -> None:
-    allowed, refused = BOUNDS[name]
-    assert (await sandbox.merchant.create("web/payin", **allowed)).status == 200
-    answer = await sandbox.merchant.create("web/payin", **refused)
-    assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed")
-    assert answer.json["errors"][0]["field"] == name.partition(",")[0]
 
 
 @pytest.mark.spec("V1", "S3", "C12")

@@ -12,9 +12,9 @@ import trio
 import trustme
 
 from tests.support.http_listener import Client
-from tests.support.merchant import ROOT, TIMEOUT_S
-from tests.support.rejections import ENDPOINTS, assert_problem, connected, head, send_raw
-from tests.support.sandbox_gateway import Running, Serve
+from tests.support.merchant import TIMEOUT_S
+from tests.support.rejections import assert_problem, connected, head, send_raw
+from tests.support.sandbox_gateway import Serve
 
 LINES = (b"Content-Type: application/json", b"Content-Length: 100")
 
@@ -31,116 +31,6 @@ async def test_a_problem_names_its_page_below_the_error_docs(serve: Serve) -> No
             assert answer.json["type"] == f"https://docs.example/mmo/errors/{segment}"
         refused = await send_raw(sandbox, b"NONSENSE\r\n\r\n")
         assert refused.json["type"] == "https://docs.example/mmo/errors/bad_request"
-
-
-@pytest.mark.spec("P1", "P2")
-async def test_titles_and_codes_are_those_of_the_table(sandbox: Running) -> None:
-    merchant = sandbox.merchant
-    used = (await merchant.accepted())["merchantReference"]
-    validation, bad = ("Validation failed", "validation_failed"), ("Bad request", "bad_request")
-    duplicate = "merchant_transactionid_duplicate"
-    for answer, status, (title, code), segment in (
-        (await merchant.create(country=None), 400, validation, "validation_failed"),
-        (await merchant.create(country="ZZ"), 400, validation, "config_unsupported_country"),
-        (await merchant.post("direct/payin", b"{"), 400, bad, "bad_request"),
-        (
-            await merchant.get("status/x", **{"X-Api-Key": "wrong"}),
-            401,
-            ("Unauthorized", "unauthorized"),
-            "unauthorized",
-        ),
-        (await merchant.get("status/x"), 404, ("Not found", "not_found"), "not_found"),
-        (
-            await merchant.create(merchantReference=used),
-            422,
-            ("Business logic error", duplicate),
-            duplicate,
-        ),
-    ):
-        assert answer.status == answer.json["status"] == status
-        assert (answer.json["title"], answer.json["errorCode"]) == (title, code)
-        assert answer.segment == segment
-        assert answer.json["detail"]
-
-
-@pytest.mark.spec("P1", "C9")
-async def test_field_faults_are_named_by_dotted_paths(sandbox: Running) -> None:
-    answer = await sandbox.merchant.create(
-        payer={"id": "", "msisdn": "x"}, labels={"a.b": [], "c": {}}
-    )
-    problem = assert_problem(answer, 400, "validation_failed")
-    assert [each["field"] for each in problem["errors"]] == [
-        "payer.id",
-        "payer.msisdn",
-        "labels.a.b",
-        "labels.c",
-    ]
-    for each in problem["errors"]:
-        assert list(each) == ["field", "detail"]
-        assert f"'{each['field']}'" in each["detail"]
-    assert problem["detail"] == problem["errors"][0]["detail"]
-
-
-@pytest.mark.spec("G3", "P4")
-@pytest.mark.http1("sends bytes")
-async def test_a_method_that_a_resource_does_not_know_is_a_405_with_those_it_knows(
-    sandbox: Running,
-) -> None:
-    for right, path in ENDPOINTS:
-        known = "POST" if right == "POST" else "GET, HEAD"
-        for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"):
-            if method in known:
-                continue
-            answer = await send_raw(sandbox, head(method, path))
-            assert_problem(answer, 405, "method_not_allowed", note=("rows 11 and 13", method, path))
-            assert answer.headers["allow"] == known
-    assert_problem(
-        await send_raw(sandbox, b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"),
-        404,
-        "not_found",
-        note="row 13",
-    )
-
-
-@pytest.mark.spec("G3", "L1")
-@pytest.mark.http1("sends bytes")
-async def test_head_is_answered_as_get_without_the_body(sandbox: Running) -> None:
-    reference = (await sandbox.merchant.accepted())["gatewayReference"]
-    await sandbox.merchant.ended(reference)
-    key = sandbox.merchant.key
-    for path in (f"/status/{reference}", "/records?from=2026-01-01&to=2026-01-02", "/status/x"):
-        async with connected(sandbox) as client:
-            got = await client.ask(head("GET", path, key=key))
-            only_head = await client.ask(head("HEAD", path, key=key))
-            assert only_head.body == b"", "row 12"
-            assert only_head.status == got.status
-            same = {"content-type", "content-length", "cache-control"}
-            assert {name: got.headers[name] for name in same} == {
-                name: only_head.headers[name] for name in same
-            }
-
-
-@pytest.mark.spec("G3", "P4")
-@pytest.mark.http1("sends bytes")
-async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connection(
-    sandbox: Running,
-) -> None:
-    key = sandbox.merchant.key
-    create = "/direct/payin/mpesa_ke"
-    lengths = (b"Content-Length: 100", b"Content-Length: 7")
-    for row, request, status, segment in (
-        (122, head("POST", create, LINES[0], *lengths, key=key), 400, "bad_request"),
-        (123, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "bad_request"),
-        ("no host", f"GET {ROOT}/records HTTP/1.1\r\n\r\n".encode(), 400, "bad_request"),
-        ("target", head("GET", f"/status/mref/{'x' * 20_000}", key=key), 414, "target_too_long"),
-        ("head", head("GET", "/records", b"X: " + b"x" * 40_000, key=key), 431, "head_too_large"),
-        ("fields", head("GET", "/records", *[b"X: y"] * 200, key=key), 431, "head_too_large"),
-    ):
-        async with connected(sandbox) as client:
-            answer = await client.ask(request)
-            assert_problem(answer, status, segment, note=("row", row, request[:90]))
-            assert answer.is_last, row
-            assert await client.rest() == b"", row
 
 
 @pytest.mark.spec("G3", "P4", "V1")

@@ -10,8 +10,9 @@ import pytest
 import trio
 
 from mmo_sansio.messages.queries import RECORDS_BYTES_MAX
-from tests.support.merchant import ROOT, Answer, Merchant, ask
+from tests.support.merchant import Answer, Merchant
 from tests.support.merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, deposited, developer
+from tests.support.rejections import assert_field_refused
 from tests.support.sandbox_gateway import Running, Serve
 
 ALWAYS = {"begin": "2026-01-01", "to": "2100-01-01"}
@@ -40,20 +41,23 @@ async def _walked(merchant: Merchant, first: Answer, way: str = "next") -> list[
     return pages
 
 
-def _refused(answer: Answer, detail: str | None = None) -> None:
-    assert (answer.status, answer.json["errorCode"]) == (400, "validation_failed")
-    if detail is not None:
-        assert answer.json["detail"] == detail
-
-
-@pytest.mark.spec("R1")
-@pytest.mark.parametrize("missing", ["from", "to"])
-async def test_from_and_to_are_required_without_page(sandbox: Running, missing: str) -> None:
-    query = {"from": "2026-01-01", "to": "2026-12-31"} | {missing: " "}
-    for left in (query, {name: text for name, text in query.items() if name != missing}):
-        answer = await sandbox.merchant.records(**left)
-        _refused(answer)
-        assert answer.json["errors"][0]["field"] == missing
+@pytest.mark.spec("R1", "R2", "R3", "R4", "R5")
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        pytest.param("to=2026-12-31", "from", id="missing"),
+        pytest.param("from=yesterday&to=2026-12-31", "from", id="no time"),
+        pytest.param("from=2026-01-02&to=2026-01-01", "to", id="before from"),
+        pytest.param("from=2026-01-01&from=2026-01-01&to=2026-12-31", "from", id="repeated"),
+        pytest.param("from=2026-01-01&to=2026-12-31&type=push", "type", id="unknown type"),
+        pytest.param("from=2026-01-01&to=2026-12-31&pageSize=1.0", "pageSize", id="no integer"),
+        pytest.param("page=%E2%9C%93", "page", id="no cursor"),
+    ],
+)
+async def test_what_cannot_be_asked_names_its_parameter(
+    sandbox: Running, query: str, field: str
+) -> None:
+    assert_field_refused(await sandbox.merchant.get(f"records?{query}"), field)
 
 
 @pytest.mark.spec("R1")
@@ -63,26 +67,6 @@ async def test_from_belongs_to_the_window_and_to_does_not(sandbox: Running) -> N
     after = (datetime.fromisoformat(at) + timedelta(microseconds=1)).isoformat()
     assert _references(await sandbox.merchant.records(begin=at, to=after)) == [reference]
     assert _references(await sandbox.merchant.records(begin="2026-01-01", to=at)) == []
-
-
-@pytest.mark.spec("R1")
-@pytest.mark.parametrize(
-    "begin",
-    [
-        "2026-01-01",
-        "2026-01-01T00:00",
-        "2026-01-01T00:00:00",
-        "2026-01-01T00:00:00Z",
-        "2026-01-01T00:00:00.123456Z",
-        "2026-01-01T03:00:00+03:00",
-    ],
-)
-async def test_a_time_is_a_date_or_a_date_time_with_offset_or_without(
-    sandbox: Running, begin: str
-) -> None:
-    (reference,) = await _made(sandbox.merchant, 1)
-    answer = await sandbox.merchant.records(begin=begin, to="2100-01-01")
-    assert _references(answer) == [reference]
 
 
 @pytest.mark.spec("R1")
@@ -100,29 +84,12 @@ async def test_without_an_offset_it_is_utc_and_a_plus_may_arrive_as_a_space(
 
 
 @pytest.mark.spec("R1")
-@pytest.mark.parametrize(
-    "text", ["yesterday", "2026-13-01", "2026-W01-1", "1700000000", "2026-01", "2026-01-01 00:00Z"]
-)
-async def test_what_is_no_time_is_refused(sandbox: Running, text: str) -> None:
-    answer = await sandbox.merchant.records(begin=text, to="2100-01-01")
-    _refused(answer)
-    assert answer.json["errors"][0]["field"] == "from"
-
-
-@pytest.mark.spec("R1")
 async def test_the_order_is_that_of_creation_and_no_window_is_too_wide(sandbox: Running) -> None:
     references = await _made(sandbox.merchant, 5)
     answer = await sandbox.merchant.records(begin="0001-01-01", to="9999-12-31")
     assert _references(answer) == references
     created = [each["createdAt"] for each in answer.json["data"]]
     assert created == sorted(created)
-
-
-@pytest.mark.spec("R2")
-@pytest.mark.parametrize("to", ["2026-01-02", "2026-01-01", "2026-01-02T01:00:00+01:00"])
-async def test_to_must_be_later_than_from(sandbox: Running, to: str) -> None:
-    answer = await sandbox.merchant.records(begin="2026-01-02", to=to)
-    _refused(answer, "'to' must be later than 'from'.")
 
 
 @pytest.mark.spec("R3")
@@ -136,39 +103,16 @@ async def test_the_filters_choose_by_type_status_and_method(sandbox: Running) ->
         await merchant.ended(reference)
 
     for query, expected in (
-        ({"type": "payin"}, [payin, push]),
-        ({"type": " PayOut "}, [payout]),
-        ({"type": "TAX"}, [tax]),
-        ({"status": "success"}, [payin, push]),
+        ({"type": " PayIn "}, [payin, push]),
+        ({"type": "tax"}, [tax]),
         ({"status": "FAILED"}, [payout]),
-        ({"status": "Pending"}, [tax]),
+        ({"status": "pending"}, [tax]),
         ({"type": "payin", "status": "failed"}, []),
         ({"method": "mpesa_ke"}, [payin, payout, tax, push]),
-        ({"method": " mpesa_ke "}, [payin, payout, tax, push]),
         ({"method": "MPESA_KE"}, []),
-        ({"method": "mtn_ug"}, []),
-        ({"method": "no_such_method"}, []),
-        ({"type": " ", "status": "", "method": ""}, [payin, payout, tax, push]),
-        ({"colour": "blue"}, [payin, payout, tax, push]),
+        ({"type": " ", "status": "", "method": "", "colour": "blue"}, [payin, payout, tax, push]),
     ):
         assert _references(await merchant.records(**ALWAYS, **query)) == expected, query
-
-
-@pytest.mark.spec("R3")
-async def test_an_unknown_type_or_status_is_refused_with_what_there_is(sandbox: Running) -> None:
-    answer = await sandbox.merchant.records(**ALWAYS, type="push")
-    _refused(answer, "'type' must be one of: payin, payout, tax.")
-    answer = await sandbox.merchant.records(**ALWAYS, status="done")
-    _refused(answer, "'status' must be one of: pending, success, failed.")
-    # No Turkish dotless letter folds to an ASCII one.
-    _refused(await sandbox.merchant.records(**ALWAYS, type="payın"))
-
-
-@pytest.mark.spec("R3")
-@pytest.mark.parametrize("name", ["from", "to", "type", "status", "method", "pageSize", "page"])
-async def test_a_repeated_parameter_is_refused(sandbox: Running, name: str) -> None:
-    query = f"records?from=2026-01-01&to=2100-01-01&{name}=1&{name}=1"
-    _refused(await sandbox.merchant.get(query))
 
 
 @pytest.mark.spec("R4")
@@ -178,16 +122,8 @@ async def test_page_size_is_50_unless_said_otherwise_and_clamped(sandbox: Runnin
         for _ in range(51):
             nursery.start_soon(lambda: merchant.accepted("web/payin"))
     assert len(_references(await merchant.records(**ALWAYS))) == 50
-    for size, count in (("1", 1), ("0", 1), ("-7", 1), ("+2", 2), ("5000", 51), ("9" * 99, 51)):
+    for size, count in (("0", 1), ("2", 2), ("9" * 99, 51)):
         assert len(_references(await merchant.records(**ALWAYS, pageSize=size))) == count, size
-
-
-@pytest.mark.spec("R4")
-@pytest.mark.parametrize("size", ["ten", "1.0", "1e2", "٣", "0x10", "1 2", "--1"])
-async def test_a_page_size_that_is_no_integer_is_refused(sandbox: Running, size: str) -> None:
-    answer = await sandbox.merchant.records(**ALWAYS, pageSize=size)
-    _refused(answer)
-    assert answer.json["errors"][0]["field"] == "pageSize"
 
 
 @pytest.mark.spec("R5", "R6")
@@ -209,19 +145,6 @@ async def test_walking_both_ways_with_filters_gives_every_row_and_the_same_pages
     last = await merchant.records(page=last.json["pages"]["next"])
     assert last.json["pages"]["next"] is None
     assert await _walked(merchant, last, "previous") == pages[::-1]
-
-
-@pytest.mark.spec("R6")
-async def test_an_empty_window_has_no_rows_and_no_neighbours(sandbox: Running) -> None:
-    answer = await sandbox.merchant.records(begin="2001-01-01", to="2002-01-01")
-    assert answer.json == {"data": [], "pages": {"next": None, "previous": None}}
-
-
-@pytest.mark.spec("R6")
-async def test_a_page_that_ends_with_the_last_row_has_no_next(sandbox: Running) -> None:
-    await _made(sandbox.merchant, 2)
-    answer = await sandbox.merchant.records(**ALWAYS, pageSize=2)
-    assert answer.json["pages"] == {"next": None, "previous": None}
 
 
 @pytest.mark.spec("R6")
@@ -250,25 +173,10 @@ async def test_filters_that_are_resent_must_equal_the_original(sandbox: Running)
     query = {"from": "2026-01-01", "to": "2100-01-01", "status": "pending", "pageSize": "1"}
     page = (await merchant.records(**query)).json["pages"]["next"]
 
-    for same in (
-        {},
-        query,
-        {"status": " PENDING "},
-        {"pageSize": "0"},
-        {"from": "2026-01-01T00:00:00Z"},
-        {"type": ""},
-    ):
-        assert (await merchant.records(page=page, **same)).status == 200, same
-    for changed in (
-        {"status": "success"},
-        {"pageSize": "2"},
-        {"from": "2026-01-01T00:00:00.000001Z"},
-        {"to": "2100-01-02"},
-        {"type": "payin"},
-        {"method": "mpesa_ke"},
-        query | {"method": "mpesa_ke"},
-    ):
-        _refused(await merchant.records(page=page, **changed))
+    same = query | {"from": "2026-01-01T00:00:00Z", "status": " PENDING ", "type": ""}
+    assert (await merchant.records(page=page, **same)).status == 200
+    changed = await merchant.records(page=page, status="success", method="mpesa_ke")
+    assert_field_refused(changed, "method", "status")
 
 
 @pytest.mark.spec("R5")
@@ -277,19 +185,18 @@ async def test_a_cursor_that_was_altered_is_refused(sandbox: Running) -> None:
     page = (await sandbox.merchant.records(**ALWAYS, pageSize=1)).json["pages"]["next"]
     middle = len(page) // 2
     flipped = page[:middle] + ("A" if page[middle] != "A" else "B") + page[middle + 1 :]
-    for altered in (flipped, page[:-1], page + "A", page.swapcase(), "AAAA", "nonsense", "=", "✓"):
-        _refused(await sandbox.merchant.records(page=altered))
+    assert_field_refused(await sandbox.merchant.records(page=flipped), "page")
 
 
-@pytest.mark.spec("R5")
-async def test_a_cursor_is_worth_nothing_to_another_brand(serve: Serve) -> None:
+@pytest.mark.spec("R1", "R5")
+async def test_another_brand_sees_no_row_and_can_do_nothing_with_a_cursor(serve: Serve) -> None:
     async with serve(brands=ACME + ZENITH) as sandbox:
         acme, zenith = developer(sandbox, ACME_KEY), developer(sandbox, ZENITH_KEY)
-        await _made(acme, 2)
-        await _made(zenith, 2)
+        references = await _made(acme, 2)
         page = (await acme.records(**ALWAYS, pageSize=1)).json["pages"]["next"]
-        _refused(await zenith.records(page=page))
-        assert (await acme.records(page=page)).status == 200
+        assert _references(await acme.records(page=page)) == references[1:]
+        assert_field_refused(await zenith.records(page=page), "page")
+        assert _references(await zenith.records(**ALWAYS)) == []
 
 
 @pytest.mark.spec("R5")
@@ -368,21 +275,6 @@ async def test_with_a_status_filter_each_is_given_at_most_once(sandbox: Running)
     pages = await _walked(merchant, first)
     walked = [reference for page in pages for reference in page]
     assert walked == [slow[0], *never]
-
-
-@pytest.mark.spec("R1")
-async def test_another_brands_transactions_are_never_listed(serve: Serve) -> None:
-    async with serve(brands=ACME + ZENITH) as sandbox:
-        acme, zenith = developer(sandbox, ACME_KEY), developer(sandbox, ZENITH_KEY)
-        references = await _made(acme, 2)
-        assert _references(await acme.records(**ALWAYS)) == references
-        assert _references(await zenith.records(**ALWAYS)) == []
-
-
-@pytest.mark.spec("R1", "A1")
-async def test_records_need_a_key(sandbox: Running) -> None:
-    answer = await ask(f"{sandbox.ready.api}{ROOT}/records?from=2026-01-01&to=2100-01-01")
-    assert (answer.status, answer.json["errorCode"]) == (401, "unauthorized")
 
 
 @pytest.mark.spec("R4", "R6")
