@@ -209,45 +209,6 @@ async def test_after_a_crowd_no_descriptor_is_left_open(serve: Serve) -> None:
         assert after["pairs"] <= before["pairs"] + 2 * READERS_MAX
 
 
-async def trickle(client: Client, octets: bytes) -> None:
-    """One octet at a time, each well within the limit, until nobody listens any more."""
-    try:
-        for place in range(len(octets)):
-            await client.send(octets[place : place + 1])
-            await trio.sleep(0.05)
-    except trio.BrokenResourceError:
-        pass
-
-
-@pytest.mark.spec("P4", "G3")
-async def test_who_sends_a_head_slowly_is_cut_off(serve: Serve) -> None:
-    async with crowd_at(serve, PATIENT | {"MMO_LIMITS_HEAD_TIMEOUT": "300ms"}) as crowd:
-        client = await crowd.connect()
-        await is_cut_off(client, crowd.get(UNKNOWN, "X-Long: " + "x" * 4000))
-
-
-@pytest.mark.spec("P4", "G3")
-async def test_who_sends_a_body_slowly_is_cut_off(serve: Serve) -> None:
-    async with crowd_at(serve, PATIENT | {"MMO_LIMITS_BODY_TIMEOUT": "300ms"}) as crowd:
-        client = await crowd.connect()
-        head, end, body = crowd.create().partition(b"\r\n\r\n")
-        await client.send(head + end)
-        await is_cut_off(client, body)
-
-
-async def is_cut_off(client: Client, octets: bytes) -> None:
-    """Who sends these slowly is told 408 in the midst of them, and the connection is closed."""
-    with trio.fail_after(TIMEOUT_S):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trickle, client, octets)
-            answer = await client.answer()
-            assert answer.status == 408
-            assert answer.json["type"].endswith("/request_timeout")
-            assert await client.is_closed()
-            nursery.cancel_scope.cancel()
-    await trio.aclose_forcefully(client.stream)
-
-
 async def test_who_reads_slowly_is_cut_off(serve: Serve) -> None:
     async with crowd_at(serve, PATIENT | {"MMO_LIMITS_WRITE_TIMEOUT": "300ms"}) as crowd:
         for _ in range(100):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mmo_sansio.api.outgoing import TRANSACTION_MEMBERS
 from tests.support.merchants import ACME_KEY, a_brand, deposit, deposited, developer
 from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve
@@ -16,6 +17,7 @@ from tests.support.sandbox_gateway import Running, Serve
 @pytest.mark.spec("S4", "S2", "T1")
 async def test_a_deposit_is_a_success_at_once(sandbox: Running) -> None:
     found = await sandbox.merchant.status(await deposited(sandbox))
+    assert tuple(found) == TRANSACTION_MEMBERS
     assert (found["type"], found["flow"], found["status"]) == ("payin", "push", "success")
     assert found["completionSource"] == "webhook"
     assert found["finalAmount"] == {"value": Decimal("250.00"), "currency": "KES"}
@@ -30,24 +32,19 @@ async def test_a_deposit_is_a_success_at_once(sandbox: Running) -> None:
 
 @pytest.mark.spec("S4", "M5")
 @pytest.mark.parametrize(
-    ("party", "id", "msisdn"),
-    [
-        ({"msisdn": "254711000111", "id": "ACC-7"}, "ACC-7", "254711000111"),
-        ({"msisdn": "254711000111"}, "254711000111", "254711000111"),
-        ({"msisdn": "2547******11"}, "2547******11", "2547******11"),
-        ({"msisdn": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", "id": "x"}, "x", None),
-    ],
-    ids=["with an account reference", "without", "masked", "hashed"],
+    "party",
+    [{"msisdn": "2547******11"}, {"msisdn": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", "id": "x"}],
+    ids=["masked, without an account reference", "hashed"],
 )
 async def test_the_party_is_as_the_provider_gives_it(
-    sandbox: Running, party: dict[str, str], id: str, msisdn: str | None
+    sandbox: Running, party: dict[str, str]
 ) -> None:
     found = await sandbox.merchant.status(await deposited(sandbox, party=party))
-    assert found["party"]["id"] == id
-    assert found["party"]["msisdn"] == (msisdn or party["msisdn"])
+    assert found["party"]["id"] == party.get("id", party["msisdn"])
+    assert found["party"]["msisdn"] == party["msisdn"]
 
 
-@pytest.mark.spec("S4", "K1")
+@pytest.mark.spec("S4", "K1", "T4")
 async def test_it_is_called_back_to_the_brands_push_result_url(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -59,10 +56,10 @@ async def test_it_is_called_back_to_the_brands_push_result_url(
             assert await deposited(sandbox, brand="acme") == reference
             await deposit(sandbox, brand="acme", status="failed", providerReference="F-1")
             await sandbox.advance("1d")
+            looked_up = await developer(sandbox, ACME_KEY).get(f"status/{reference}")
         (call,) = calls_to(found)
         assert call.headers["x-api-key"] == ACME_KEY
-        assert call.transaction["gatewayReference"] == reference
-        assert call.transaction["flow"] == "push"
+        assert call.body == looked_up.body
 
 
 @pytest.mark.spec("S4", "K1")
@@ -95,11 +92,9 @@ async def test_told_again_it_is_the_same_transaction_and_no_matter_for_a_person(
     "change",
     [
         {"amount": {"value": 251, "currency": "KES"}},
-        {"amount": {"value": 250, "currency": "UGX"}},
-        {"party": {"msisdn": "254711000112", "id": "ACC-7"}},
         {"party": {"msisdn": "254711000111", "id": "ACC-8"}},
     ],
-    ids=["amount", "currency", "msisdn", "account"],
+    ids=["amount", "account"],
 )
 async def test_told_with_another_amount_or_party_it_goes_to_the_suspense_book(
     sandbox: Running, change: dict[str, Any]
@@ -110,21 +105,6 @@ async def test_told_with_another_amount_or_party_it_goes_to_the_suspense_book(
     (entry,) = await sandbox.seen("suspense")
     assert (entry["reason"], entry["gatewayReference"]) == ("conflicting_deposit", reference)
     assert (await sandbox.merchant.get(f"status/{reference}")).body == before.body
-
-
-@pytest.mark.spec("S4")
-async def test_another_provider_reference_is_another_deposit(sandbox: Running) -> None:
-    first = await deposited(sandbox)
-    assert await deposited(sandbox, providerReference="SBX-DEPOSIT-2") != first
-
-
-@pytest.mark.spec("S4")
-@pytest.mark.parametrize("value", [1, 99_000_000])
-async def test_limits_do_not_apply_to_money_already_received(sandbox: Running, value: int) -> None:
-    found = await sandbox.merchant.status(
-        await deposited(sandbox, amount={"value": value, "currency": "KES"})
-    )
-    assert found["finalAmount"] == {"value": Decimal(f"{value}.00"), "currency": "KES"}
 
 
 @pytest.mark.spec("S4")
@@ -140,7 +120,8 @@ async def test_a_currency_that_the_method_has_not_goes_to_the_suspense_book(
 
 @pytest.mark.spec("S4")
 async def test_a_failed_deposit_makes_no_transaction(sandbox: Running) -> None:
-    await deposit(sandbox, status="failed")
+    answer = await deposit(sandbox, status="failed")
+    assert (answer.status, answer.json) == (200, {"gatewayReference": None})
     listed = await sandbox.merchant.records(begin="2026-01-01", to="2100-01-01")
     assert listed.json["data"] == []
     assert await sandbox.seen("suspense") == []

@@ -127,21 +127,6 @@ async def test_the_clock_moves_while_payments_come_in_without_a_pause(sandbox: R
     assert (await sandbox.merchant.status(by_poll["gatewayReference"]))["status"] == "success"
 
 
-@pytest.mark.spec("S4")
-async def test_a_push_gives_a_reference_and_the_same_again_for_a_repeat(sandbox: Running) -> None:
-    first = await deposit(sandbox)
-    assert first.status == 200
-    assert set(first.json) == {"gatewayReference"}
-    again = await deposit(sandbox)
-    assert (again.status, again.json) == (200, first.json)
-
-
-@pytest.mark.spec("S4")
-async def test_a_failed_deposit_gives_null(sandbox: Running) -> None:
-    answer = await deposit(sandbox, status="failed")
-    assert (answer.status, answer.json) == (200, {"gatewayReference": None})
-
-
 async def test_a_push_to_an_unknown_brand_or_method_is_404(sandbox: Running) -> None:
     for unknown in ({"brand": "nobody"}, {"method": "no_such"}):
         answer = await deposit(sandbox, **unknown)

@@ -2,65 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from mmo_sansio.api.outgoing import PARTY_MEMBERS, PROVIDER_DATA_MEMBERS, TRANSACTION_MEMBERS
-from tests.support.merchants import ACME_KEY, a_brand, deposited, developer
-from tests.support.receivers import calls_to, receiver, url_of
-from tests.support.sandbox_gateway import Running, Serve
-
-
-@pytest.mark.spec("T1")
-@pytest.mark.parametrize(
-    ("operation", "type", "flow"),
-    [
-        ("direct/payin", "payin", "direct"),
-        ("direct/payout", "payout", "direct"),
-        ("qr/payin", "payin", "qr"),
-        ("web/payin", "payin", "web"),
-        ("direct/taxpayout", "tax", "direct"),
-    ],
-)
-async def test_an_operation_has_its_type_and_flow(
-    sandbox: Running, operation: str, type: str, flow: str
-) -> None:
-    accepted = await sandbox.merchant.accepted(operation, scenario="never")
-    found = await sandbox.merchant.status(accepted["gatewayReference"])
-    assert (found["type"], found["flow"]) == (type, flow)
-
-
-@pytest.mark.spec("T1", "S4", "M5")
-async def test_a_push_is_a_payin_by_push_and_has_no_references_of_the_merchant(
-    sandbox: Running,
-) -> None:
-    found = await sandbox.merchant.status(await deposited(sandbox))
-    assert (found["type"], found["flow"], found["status"]) == ("payin", "push", "success")
-    assert found["merchantReference"] is None
-    assert found["reconciliationReference"] is None
-    assert found["labels"] is None
-    assert found["party"]["id"] == "ACC-7"
-    assert found["providerReference"] == "SBX-DEPOSIT-1"
-    assert tuple(found) == TRANSACTION_MEMBERS
-
-
-@pytest.mark.spec("T2")
-@pytest.mark.parametrize("scenario", ["never", "success", "cancelled"])
-async def test_all_members_of_the_table_are_there_and_no_other(
-    sandbox: Running, scenario: str
-) -> None:
-    accepted = await sandbox.merchant.accepted(scenario=scenario)
-    reference = accepted["gatewayReference"]
-    if scenario != "never":
-        await sandbox.merchant.ended(reference)
-    found = await sandbox.merchant.status(reference)
-    assert tuple(found) == TRANSACTION_MEMBERS
-    assert tuple(found["party"]) == PARTY_MEMBERS
-    assert found["party"]["firstName"] is None
-    assert found["labels"] is None
+from tests.support.sandbox_gateway import Running
 
 
 @pytest.mark.spec("T2", "S2")
@@ -72,7 +20,7 @@ async def test_all_members_of_the_table_are_there_and_no_other(
         ("cancelled", {"completedAt", "completionSource", "errorCode", "errorMessage"}),
     ],
 )
-async def test_what_is_null_depends_on_the_status(
+async def test_all_members_of_the_table_are_there_and_the_status_fills_some(
     sandbox: Running, scenario: str, filled: set[str]
 ) -> None:
     accepted = await sandbox.merchant.accepted(scenario=scenario)
@@ -80,6 +28,8 @@ async def test_what_is_null_depends_on_the_status(
     if scenario != "never":
         await sandbox.merchant.ended(reference)
     found = await sandbox.merchant.status(reference)
+    assert tuple(found) == TRANSACTION_MEMBERS
+    assert tuple(found["party"]) == PARTY_MEMBERS
     dependent = {"finalAmount", "completedAt", "completionSource", "errorCode", "errorMessage"}
     assert {name for name in dependent if found[name] is not None} == filled
 
@@ -100,16 +50,6 @@ async def test_what_was_asked_for_never_changes(sandbox: Running) -> None:
     assert ended["reconciliationReference"] == "recon-1"
     assert ended["party"]["msisdn"] == "254712345678"
     assert (ended["method"], ended["country"]) == ("mpesa_ke", "KE")
-
-
-@pytest.mark.spec("T2", "G5")
-async def test_the_create_answers_created_at_is_the_transactions_cut_to_seconds(
-    sandbox: Running,
-) -> None:
-    accepted = await sandbox.merchant.accepted()
-    found = await sandbox.merchant.status(accepted["gatewayReference"])
-    assert len(found["createdAt"]) == len("2026-11-21T08:30:00.000000Z")
-    assert accepted["createdAt"] == found["createdAt"][:19] + "+00:00"
 
 
 @pytest.mark.spec("T3")
@@ -174,16 +114,3 @@ async def test_a_pending_transaction_is_the_same_bytes_in_look_ups_and_records(
     records = await merchant.records(begin="2026-01-01", to="2100-01-01")
     assert by_reference.body == by_merchant.body
     assert by_reference.body in records.body
-
-
-@pytest.mark.spec("T4", "S4")
-async def test_a_pushs_callback_is_the_object_of_its_look_up(serve: Serve, tmp_path: Any) -> None:
-    async with receiver(tmp_path) as found:
-        brand = a_brand("acme", ACME_KEY, push_result_url=url_of(found))
-        async with serve(brands=brand) as sandbox:
-            reference = await deposited(sandbox, brand="acme")
-            await sandbox.outcome_of(reference)
-            (call,) = calls_to(found)
-            looked_up = await developer(sandbox, ACME_KEY).get(f"status/{reference}")
-            assert call.body == looked_up.body
-            assert json.loads(call.body)["merchantReference"] is None

@@ -242,7 +242,6 @@ ROWS = [
 ]
 
 
-@pytest.mark.spec("K2", "K3", "K4")
 @pytest.mark.spec("K2")
 def test_an_answer_that_is_read_after_the_deadline_does_not_count() -> None:
     """As where the process was stopped meanwhile, and finds answer and deadline together."""
@@ -270,6 +269,7 @@ def test_an_answer_that_is_read_after_the_deadline_does_not_count() -> None:
     assert result.failure is ExchangeFailure.TIMEOUT
 
 
+@pytest.mark.spec("K2", "K3", "K4")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_a_delivery_ends_as_its_receiver_deserves(row: Row, jumping_clock: MockClock) -> None:
     client = HttpClient(
