@@ -197,10 +197,6 @@ async def test_the_pages_of_reversals_lead_on_and_back_and_a_change_comes_last(
     ("query", "field", "remedy"),
     [
         ({"to": "2026-12-01"}, "from", "is required"),
-        ({"from": "2026-12-01"}, "to", "is required"),
-        ({"from": "soon", "to": "2026-12-01"}, "from", "must be an ISO 8601 date"),
-        ({"from": "2026-12-02", "to": "2026-12-01"}, "to", "must be later than 'from'"),
-        (ALWAYS | {"pageSize": "many"}, "pageSize", "must be an integer"),
         ({"page": "nonsense"}, "page", "start again without it"),
     ],
 )

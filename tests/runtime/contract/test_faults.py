@@ -241,20 +241,6 @@ async def test_no_answer_leaves_before_the_commit_has_ended(wires: Wires, serve:
         assert (await merchant.get(f"status/mref/{reference}")).status == 200
 
 
-@pytest.mark.spec("P5", "P4", "C12")
-async def test_a_full_disk_is_a_503_until_there_is_room_again(wires: Wires, serve: Serve) -> None:
-    labels = {str(number): "x" * 1000 for number in range(10)}
-    async with serve() as sandbox:
-        merchant = sandbox.merchant
-        wires.writer.execute("PRAGMA max_page_count = 1")  # The file stays as large as it is.
-        reference = a_reference()
-        refused = await merchant.create(merchantReference=reference, labels=labels)
-        assert_problem(refused, 503, "service_unavailable", note="row 128")
-        assert (await merchant.get(f"status/mref/{reference}")).status == 404
-        wires.writer.execute("PRAGMA max_page_count = 1000000")
-        await merchant.accepted(merchantReference=reference, labels=labels)
-
-
 @pytest.mark.spec("P5", "P3", "C12")
 async def test_when_it_cannot_be_learnt_whether_a_payment_was_stored_the_answer_says_so(
     wires: Wires, serve: Serve
@@ -275,21 +261,6 @@ async def test_when_it_cannot_be_learnt_whether_a_payment_was_stored_the_answer_
         assert_problem(again, 422, "merchant_transactionid_duplicate")
         ended = await merchant.ended(found.json["gatewayReference"])
         assert ended["status"] == "success", "what was stored is carried out all the same"
-
-
-@pytest.mark.spec("P5", "P4")
-async def test_a_store_that_is_too_slow_is_a_503(wires: Wires, serve: Serve) -> None:
-    async with serve() as sandbox:
-        merchant, reference = sandbox.merchant, a_reference()
-        assert (await merchant.get(f"status/mref/{reference}")).status == 404
-        wires.hold("BEGIN")
-        wires.be_impatient()
-        refused = await merchant.create(merchantReference=reference)
-        assert_problem(refused, 503, "service_unavailable", note="row 128: before the commit")
-        assert_problem(await _ready(sandbox), 503, "service_unavailable", note="nor is it ready")
-        wires.release()
-        await merchant.accepted(merchantReference=reference)
-        assert (await _ready(sandbox)).status == 200
 
 
 @pytest.mark.spec("P5", "P4")
@@ -327,7 +298,3 @@ async def test_a_full_queue_is_a_503_at_once(wires: Wires, serve: Serve) -> None
             assert_problem(answers[0], 503, "service_unavailable")
             wires.go_on.set()
         assert [each.status for each in answers] == [503, 200, 200]
-
-
-async def _ready(sandbox: Running) -> Answer:
-    return await ask(sandbox.ready.api + "/readyz")

@@ -18,7 +18,6 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import AccountState
 from mmo_sansio.providers.mpesa_daraja.account import read_account
 from mmo_sansio.providers.mpesa_daraja.requests import account_reference, registration
-from mmo_simulators.common.faults import parse_planned_fault
 from mmo_simulators.operators.mpesa.api import MpesaSimulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.server.callbacks import call_back, system_streams
@@ -40,7 +39,6 @@ from tests.support.sandbox_gateway import Running, Serve
 from tests.support.simulated_accounts import mpesa_options
 
 PAYER = "254708374149"
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 OF_EVERY_KIND = ("kind", "answer_within_s")
 SOON = {"at": "*", "do": "end_after", "after_s": 0.2, "times": 1000}
 
@@ -267,30 +265,6 @@ async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Pat
         await kenya.told_once(reference)
 
 
-@pytest.mark.spec("C3", "S3", "S5")
-async def test_a_qr_code_that_nobody_saw_expires_and_money_that_comes_later_is_kept(
-    serve: Serve, tmp_path: Path
-) -> None:
-    async with in_kenya(serve, tmp_path) as kenya:
-        await kenya.register()
-        kenya.simulator.faults.plan([parse_planned_fault({"at": "qr", "do": "lose_answer"})])
-        made = await kenya.merchant.accepted("qr/payin", msisdn=PAYER)
-        reference = str(made["gatewayReference"])
-        await kenya.submitted(reference)
-        await kenya.running.advance("73h")
-        assert (await kenya.ended(reference))["errorCode"] == "transaction_expired"
-        await kenya.deposit(150, account_reference(reference))
-        kept: list[Any] = []
-        with trio.fail_after(TIMEOUT_S):
-            while True:
-                kept = await kenya.running.seen("suspense")
-                if kept:
-                    break
-                await trio.sleep(0.02)
-        assert [each["reason"] for each in kept] == ["late_result"]
-        await kenya.told_once(reference)
-
-
 @pytest.mark.spec("S4")
 async def test_a_deposit_is_asked_about_and_becomes_a_transaction(
     serve: Serve, tmp_path: Path
@@ -423,17 +397,3 @@ async def test_a_list_and_late_confirmations_credit_each_deposit_once(
         ]
         assert sorted(each["providerReference"] for each in told) == receipts
         assert await kenya.running.seen("suspense") == []
-
-
-@pytest.mark.spec("S5")
-async def test_an_account_that_m_pesa_lists_nothing_for_goes_on(
-    serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    async with in_kenya(serve, tmp_path, **PULLS) as kenya:  # Nobody has registered it.
-        await kenya.running.advance("6m")
-        logged = ""
-        with trio.fail_after(TIMEOUT_S):
-            while "deposits_not_listed" not in logged:
-                logged += "".join(capfd.readouterr())
-                await trio.sleep(0.02)
-        assert (await kenya.ended(await kenya.began("direct/payin")))["status"] == "success"

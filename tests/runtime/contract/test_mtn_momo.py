@@ -1,4 +1,5 @@
-"""MTN MoMo through sockets: what comes of callbacks that nobody signed, or that are repeated."""
+"""MTN MoMo through sockets: callbacks that nobody signed or that are repeated, and an operator that
+staff have closed."""
 
 from __future__ import annotations
 
@@ -11,16 +12,15 @@ import pytest
 import trio
 
 from mmo_sansio.providers.mtn_momo.adapter import reference_id
-from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_simulators.common.faults import CallBack, EndAfter, Fault, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import MtnSimulator
+from mmo_trio.storage.interface.admin_types import ClosedProvider
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 from tests.support.simulated_accounts import account_options
 
-LATER = LAST_INSTANT
-"""When everything has come to its result."""
 JSON = {"Content-Type": "application/json"}
 OPTIONS = account_options("mtn")
 KINDS = {"direct/payin": "requesttopay", "web/payin": "requesttopay", "direct/payout": "transfer"}
@@ -121,3 +121,31 @@ def told(momo: OperatorGateway, reference: str) -> tuple[str, bytes]:
     return payment.callback_url, json.dumps(
         {**till.payment_document(payment), "status": "SUCCESSFUL"}
     ).encode()
+
+
+def paid(operated: OperatorGateway) -> list[tuple[str, str]]:
+    """Reference and result of every payment in the operator's book."""
+    return [
+        (each["reference"], each["result"]) for each in operated.simulator.snapshot()["payments"]
+    ]
+
+
+@pytest.mark.spec("E1", "S6")
+async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: OperatorGateway) -> None:
+    pending = await momo.pay()
+    async with momo.running.storage.open_for_admin() as administration:
+        closed = ClosedProvider("operator", Instant(1), "amina", "out of order")
+        assert await administration.admin.close_provider(closed)
+        with trio.fail_after(TIMEOUT_S):
+            while (await momo.wait_for_end(await momo.pay()))["status"] != "failed":
+                pass
+        book = paid(momo)
+        done = await momo.wait_for_end(await momo.pay())
+        assert (done["status"], done["errorCode"]) == ("failed", "provider_unavailable")
+        assert (done["completionSource"], done["providerData"]) == ("manual", None)
+        assert (await momo.wait_for_end(pending))["status"] == "success"
+        assert [each for each in paid(momo) if each not in book] == []
+        assert await administration.admin.open_provider("operator")
+        with trio.fail_after(TIMEOUT_S):
+            while (await momo.wait_for_end(await momo.pay()))["status"] != "success":
+                pass

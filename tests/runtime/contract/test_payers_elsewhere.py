@@ -219,24 +219,6 @@ async def test_who_comes_back_after_the_end_sees_the_result_and_causes_no_questi
     assert len(operator.questions) == questions
 
 
-@pytest.mark.spec("S6")
-async def test_an_operator_that_needs_it_is_told_of_the_return_once_it_is_on_record(
-    tmp_path: Path,
-) -> None:
-    operator = ElsewhereOperator(needs_commit=True)
-    async with run_elsewhere(tmp_path, operator) as running:
-        reference, page_url = await begin(running)
-        await shown(page_url, "come back to this page")
-        operator.approved.add(reference)
-        await running.advance("61m")
-        await asked(operator, 1)
-        assert operator.commits == []
-        assert (await running.merchant.status(reference))["status"] == "pending"
-        await ask(operator.returns[reference])
-        assert (await running.merchant.ended(reference))["status"] == "success"
-        assert operator.commits == [reference]
-
-
 @pytest.mark.spec("W1")
 async def test_the_page_does_not_lead_there_once_the_operators_time_is_over(tmp_path: Path) -> None:
     async with run_elsewhere(tmp_path, ElsewhereOperator(lasts=Span(10 * MINUTE))) as running:
@@ -246,19 +228,9 @@ async def test_the_page_does_not_lead_there_once_the_operators_time_is_over(tmp_
         assert HOST not in text_of(await ask(page_url))
 
 
-@pytest.mark.spec("W1")
-async def test_no_payer_is_sent_to_a_foreign_host(tmp_path: Path) -> None:
-    operator = ElsewhereOperator(url="https://evil.example/c")
-    async with run_elsewhere(tmp_path, operator) as running:
-        _, page_url = await begin(running)
-        assert "evil.example" not in await shown(page_url, "Lipa is being asked")
-
-
 LANGUAGES = {
     "en": ("Type the code that Lipa gives you", ("Dial *144*4*6#.", "Choose 1."), "ltr"),
     "fr": ("Saisissez le code que Lipa vous donne", ("Composez le *144*4*6#.",), "ltr"),
-    "sw": ("Andika msimbo ambao Lipa inakupa", ("Dial *144*4*6#.", "Choose 1."), "ltr"),
-    "pt": ("Escreva o código que Lipa lhe dá", ("Dial *144*4*6#.", "Choose 1."), "ltr"),
     "ar": ("اكتب الرمز الذي يعطيك إياه Lipa", ("Dial *144*4*6#.", "Choose 1."), "rtl"),
 }
 """What the page says, with the operator's own words in the payer's language, or in English."""

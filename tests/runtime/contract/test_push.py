@@ -102,7 +102,9 @@ async def test_told_with_another_amount_or_party_it_goes_to_the_suspense_book(
     reference = await deposited(sandbox)
     before = await sandbox.merchant.get(f"status/{reference}")
     await deposit(sandbox, **change)
-    (entry,) = await sandbox.seen("suspense")
+    (entry,) = await sandbox.seen("suspense?brand=demo")
+    assert await sandbox.seen("suspense?brand=nobody") == []
+    assert (entry["provider"], entry["times"]) == ("sandbox", 1)
     assert (entry["reason"], entry["gatewayReference"]) == ("conflicting_deposit", reference)
     assert (await sandbox.merchant.get(f"status/{reference}")).body == before.body
 

@@ -27,7 +27,7 @@ from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sqlite.store import SqliteStore
 from tests.support.http_version import http_version
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
-from tests.support.merchants import ACME, ACME_KEY, a_brand, deposit, deposited
+from tests.support.merchants import ACME, ACME_KEY, a_brand, deposit
 from tests.support.mmo_process import COMMAND, mmo
 from tests.support.receivers import receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
@@ -136,13 +136,9 @@ async def test_a_push_to_an_unknown_brand_or_method_is_404(sandbox: Running) -> 
 async def test_a_push_that_says_too_little_is_400_and_names_the_field(sandbox: Running) -> None:
     faults: list[tuple[dict[str, Any], str]] = [
         ({"brand": None}, "brand"),
-        ({"method": " "}, "method"),
         ({"providerReference": None}, "providerReference"),
-        ({"amount": 250}, "amount"),
-        ({"amount": {"value": 0, "currency": "KES"}}, "amount.value"),
         ({"amount": {"value": 1.001, "currency": "KES"}}, "amount.value"),
         ({"amount": {"value": 1, "currency": "ZZZ"}}, "amount.currency"),
-        ({"party": None}, "party"),
         ({"party": {"id": "ACC-7"}}, "msisdn"),
     ]
     for fault, field in faults:
@@ -184,17 +180,6 @@ async def test_the_callbacks_that_were_recorded_are_shown(sandbox: Running) -> N
     assert _moment(shown["at"])
     assert await sandbox.seen("callbacks?brand=demo") == [shown]
     assert await sandbox.seen("callbacks?brand=nobody") == []
-
-
-@pytest.mark.spec("S4", "S5")
-async def test_the_suspense_book_is_shown_by_brand(sandbox: Running) -> None:
-    reference = await deposited(sandbox)
-    await deposit(sandbox, amount={"value": 251, "currency": "KES"})
-    (entry,) = await sandbox.seen("suspense?brand=demo")
-    assert (entry["reason"], entry["gatewayReference"]) == ("conflicting_deposit", reference)
-    assert (entry["provider"], entry["times"]) == ("sandbox", 1)
-    assert entry["told"]["amount"] == "251.00 KES"
-    assert await sandbox.seen("suspense?brand=nobody") == []
 
 
 async def test_the_requests_that_merchants_sent_are_shown_with_what_was_wrong(
@@ -326,14 +311,6 @@ async def _answer_at_phone(sandbox: Running, path: str, form: str) -> Answer:
     )
 
 
-async def test_a_prompt_names_the_shop_and_its_reference(sandbox: Running) -> None:
-    number = "254700000180"
-    reference = await _prompted(sandbox, number)
-    order = (await sandbox.merchant.status(reference))["merchantReference"]
-    shown = (await ask(f"{sandbox.ready.pages}/phone/{number}")).body.decode()
-    assert f"<p>Demo Shop, {order}</p>" in shown
-
-
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize(
     ("form", "status", "code"),
@@ -349,6 +326,9 @@ async def test_a_person_at_the_virtual_phone_decides(
 ) -> None:
     number = "254700000180"
     reference = await _prompted(sandbox, number)
+    order = (await sandbox.merchant.status(reference))["merchantReference"]
+    shown = (await ask(f"{sandbox.ready.pages}/phone/{number}")).body.decode()
+    assert f"<p>Demo Shop, {order}</p>" in shown
     done = await _answer_at_phone(sandbox, f"{number}/{reference}", form)
     assert done.status == 303
     assert done.headers["location"].startswith(f"/phone/{number}?done=")

@@ -13,7 +13,6 @@ import trio
 
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
-from tests.runtime.contract.test_operators import MOMO
 from tests.support.merchant import Merchant
 from tests.support.mmo_process import (
     COMMAND,
@@ -21,6 +20,7 @@ from tests.support.mmo_process import (
     environment_without_settings,
     serving_process,
 )
+from tests.support.simulated_accounts import account_options
 
 pytestmark = pytest.mark.own_store
 
@@ -56,7 +56,9 @@ DATABASE = """
 url = "sqlite:///{directory}/gateway.db"
 """
 SIMULATED = 'kind = "sandbox"\n'
-REAL = 'kind = "mtn_momo"\n' + "".join(f'{key} = "{value}"\n' for key, value in MOMO.items())
+REAL = 'kind = "mtn_momo"\n' + "".join(
+    f'{key} = "{value}"\n' for key, value in account_options("mtn").items()
+)
 
 
 @pytest.fixture
