@@ -106,15 +106,16 @@ class Callers:
             self.replies[number] = error
 
 
-async def with_engine(
-    act: Any, *, queue_max: int = 4_096, machine: GatewayClock | None = None
-) -> None:
-    """Run `act(engine, store, acted)` beside a running engine on a store in memory."""
+@asynccontextmanager
+async def running_engine(
+    *, queue_max: int = 4_096, machine: GatewayClock | None = None
+) -> AsyncIterator[tuple[Engine, Watched, list[tuple[Intent, Transaction]]]]:
+    """An engine on a store in memory, and what has been acted on."""
     acted: list[tuple[Intent, Transaction]] = []
+    outbox = Outbox()
+    outbox.subscribe(lambda work: acted.append((work.intent, work.transaction)))
     async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Watched(memory)
-        outbox = Outbox()
-        outbox.subscribe(lambda work: acted.append((work.intent, work.transaction)))
         engine = Engine(
             store,  # type: ignore[arg-type]
             machine or GatewayClock(),
@@ -123,7 +124,7 @@ async def with_engine(
         )
         await nursery.start(engine.run)
         with trio.fail_after(HANGS_AFTER_S):
-            await act(engine, store, acted)
+            yield engine, store, acted
         nursery.cancel_scope.cancel()
 
 
@@ -141,7 +142,7 @@ def test_an_outbox_loses_nothing_before_there_is_a_subscriber() -> None:
 
 @pytest.mark.spec("C6")
 async def test_what_waits_together_is_one_batch_answered_before_anything_is_done() -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine() as (engine, store, acted):
         callers = Callers(engine)
         async with trio.open_nursery() as nursery:
             for number in range(1, 101):
@@ -153,14 +154,12 @@ async def test_what_waits_together_is_one_batch_answered_before_anything_is_done
         created = [transaction.order.created_at for _, transaction in acted]
         assert created == sorted(set(created))
 
-    await with_engine(act)
-
 
 @pytest.mark.spec("K3", "S5")
 async def test_what_nobody_waits_for_shares_the_commit_of_the_next_input_and_is_decided_before_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine() as (engine, store, _):
         await engine.submit(a_payment(1))
         await engine.submit(BeginSubmission(numbered_reference(1)))
         acceptance = ProviderAccepted(numbered_reference(1), "test", Source.POLL)
@@ -175,13 +174,11 @@ async def test_what_nobody_waits_for_shares_the_commit_of_the_next_input_and_is_
         assert isinstance(result, Applied)
         assert result.transaction.progress.version == 4, "the acceptance came first"
 
-    await with_engine(act)
-
 
 async def test_what_nobody_waits_for_is_decided_alone_when_nothing_else_comes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine() as (engine, store, _):
         await engine.submit(a_payment(1))
         await engine.submit(BeginSubmission(numbered_reference(1)))
         for _ in range(2):
@@ -190,13 +187,11 @@ async def test_what_nobody_waits_for_is_decided_alone_when_nothing_else_comes(
             assert trio.current_time() - began == pytest.approx(PATIENCE_S)
         assert store.batches == [1, 1, 1, 1]
 
-    await with_engine(act)
-
 
 async def test_enough_of_what_nobody_waits_for_is_decided_at_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine() as (engine, store, _):
         for number in range(COALESCED_MAX):
             await engine.submit(a_payment(number))
             await engine.submit(BeginSubmission(numbered_reference(number)))
@@ -207,8 +202,6 @@ async def test_enough_of_what_nobody_waits_for_is_decided_at_once(
                 nursery.start_soon(engine.submit, acceptance)
         assert trio.current_time() - began < PATIENCE_S
         assert store.batches[-1] == COALESCED_MAX
-
-    await with_engine(act)
 
 
 class MachineClock(GatewayClock):
@@ -222,9 +215,8 @@ class MachineClock(GatewayClock):
 
 @pytest.mark.spec("C12", "P5")
 async def test_a_request_that_may_have_waited_in_a_suspended_process_creates_nothing() -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
-        machine = engine.clock
-        assert isinstance(machine, MachineClock)
+    machine = MachineClock()
+    async with running_engine(machine=machine) as (engine, _, _):
         machine.observe()
         read_before = Sender(machine.since_boot(), lambda: False)
         taken = await engine.submit(a_payment(1), read_before)
@@ -239,30 +231,24 @@ async def test_a_request_that_may_have_waited_in_a_suspended_process_creates_not
         with pytest.raises(StoreUnavailable, match="was suspended"):
             await engine.submit(a_payment(3), read_before)  # Its body took so long.
 
-    await with_engine(act, machine=MachineClock())
-
 
 @pytest.mark.spec("C12", "P5")
 async def test_a_request_that_is_too_old_creates_nothing() -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
-        machine = engine.clock
-        assert isinstance(machine, MachineClock)
+    machine = MachineClock()
+    async with running_engine(machine=machine) as (engine, _, _):
         read_before = Sender(machine.since_boot(), lambda: False)
         machine.booted = later(machine.booted, Span(CREATION_AGE_MAX + 1))
         with pytest.raises(StoreUnavailable, match="waited too long"):
             await engine.submit(a_payment(1), read_before)
         assert isinstance(await engine.submit(a_payment(1)), Accepted)
 
-    await with_engine(act, machine=MachineClock())
-
 
 @pytest.mark.spec("C12", "P5")
 async def test_a_client_that_gave_up_finds_nothing_created() -> None:
     """It is looked for only where its request has waited: before that a look costs more."""
 
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
-        machine = engine.clock
-        assert isinstance(machine, MachineClock)
+    machine = MachineClock()
+    async with running_engine(machine=machine) as (engine, _, _):
         asked_at = machine.since_boot()
         gone, there = Sender(asked_at, lambda: True), Sender(asked_at, lambda: False)
         assert isinstance(await engine.submit(a_payment(1), gone), Accepted)
@@ -271,16 +257,13 @@ async def test_a_client_that_gave_up_finds_nothing_created() -> None:
             await engine.submit(a_payment(2), gone)
         assert isinstance(await engine.submit(a_payment(3), there), Accepted)
 
-    await with_engine(act, machine=MachineClock())
-
 
 @pytest.mark.spec("C12", "P5")
 async def test_nothing_is_created_behind_a_queue_that_is_answered_late() -> None:
     """What is known about older payments is taken all the same."""
 
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
-        machine = engine.clock
-        assert isinstance(machine, MachineClock)
+    machine = MachineClock()
+    async with running_engine(machine=machine) as (engine, store, _):
         engine.batch_max = 2
         waiting = 2 + LATE_QUEUE_BATCHES * engine.batch_max
         store.hangs_for_s = HANGS_FOR_S
@@ -295,16 +278,13 @@ async def test_nothing_is_created_behind_a_queue_that_is_answered_late() -> None
         assert engine.statistics.rejected == 1
         assert isinstance(await engine.submit(a_payment(waiting + 2)), Accepted)
 
-    await with_engine(act, machine=MachineClock())
-
 
 @pytest.mark.spec("C12", "P5")
 async def test_a_body_that_came_slowly_makes_nobody_late_behind_it() -> None:
     """It has waited in the queue for as long as the others, however long ago its head was read."""
 
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
-        machine = engine.clock
-        assert isinstance(machine, MachineClock)
+    machine = MachineClock()
+    async with running_engine(machine=machine) as (engine, store, _):
         slow = Sender(machine.since_boot(), lambda: False)
         machine.booted = later(machine.booted, Span(CLIENT_PATIENCE + 1))
         engine.batch_max, store.hangs_for_s = 2, HANGS_FOR_S
@@ -316,12 +296,10 @@ async def test_a_body_that_came_slowly_makes_nobody_late_behind_it() -> None:
             nursery.start_soon(engine.submit, a_payment(waiting + 1))
         assert engine.statistics.rejected == 0
 
-    await with_engine(act, machine=MachineClock())
-
 
 @pytest.mark.spec("C12", "P5")
 async def test_what_has_waited_for_a_store_that_hangs_does_not_wait_for_it_again() -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine() as (engine, store, _):
         store.hangs_for_s, store.error = HANGS_FOR_S, StoreUnavailable("it hangs")
         engine.batch_max = 1
         callers = Callers(engine)
@@ -331,8 +309,6 @@ async def test_what_has_waited_for_a_store_that_hangs_does_not_wait_for_it_again
         refused = [str(reply) for reply in callers.replies.values()]
         assert sum("waited as long" in each for each in refused) == 8
         assert engine.statistics.failed_batches == 2
-
-    await with_engine(act)
 
 
 @pytest.mark.spec("C12", "P5")
@@ -352,7 +328,7 @@ def test_a_creation_that_was_in_the_queue_of_a_suspended_process_is_never_decide
 
 @pytest.mark.spec("P3")
 async def test_an_input_that_the_store_chokes_on_costs_only_its_own_caller() -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine() as (engine, store, acted):
         store.poison = "order-7"
         callers = Callers(engine)
         async with trio.open_nursery() as nursery:
@@ -363,12 +339,10 @@ async def test_an_input_that_the_store_chokes_on_costs_only_its_own_caller() -> 
         assert isinstance(callers.replies[7], DecisionFailed)
         assert len(acted) == 19
 
-    await with_engine(act)
-
 
 @pytest.mark.spec("P5")
 async def test_a_store_that_fails_stores_nothing_and_serves_again_without_a_restart() -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine() as (engine, store, acted):
         store.error = StoreUnavailable("locked")
         with pytest.raises(StoreUnavailable):
             await engine.submit(a_payment(1))
@@ -376,11 +350,9 @@ async def test_a_store_that_fails_stores_nothing_and_serves_again_without_a_rest
         store.error = None
         assert isinstance(await engine.submit(a_payment(1)), Accepted)
 
-    await with_engine(act)
-
 
 async def test_what_stores_nothing_does_not_count_as_a_commit_after_one_that_failed() -> None:
-    async def act(engine: Engine, store: Watched, _: Any) -> None:
+    async with running_engine() as (engine, store, _):
         await engine.submit(a_payment(1))
         store.error = StoreUnavailable("the disk is full")
         with pytest.raises(StoreUnavailable):
@@ -392,12 +364,10 @@ async def test_what_stores_nothing_does_not_count_as_a_commit_after_one_that_fai
         await engine.submit(a_payment(2))
         assert engine.statistics.last_commit_at > figures.last_failure_at
 
-    await with_engine(act)
-
 
 @pytest.mark.spec("P5")
 async def test_a_full_queue_refuses_at_once() -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine(queue_max=3) as (engine, store, _):
         store.hold = trio.Event()
         callers = Callers(engine)
         async with trio.open_nursery() as nursery:
@@ -411,8 +381,6 @@ async def test_a_full_queue_refuses_at_once() -> None:
             assert all(isinstance(callers.replies[n], StoreUnavailable) for n in refused)
             store.hold.set()
         assert sum(isinstance(reply, Accepted) for reply in callers.replies.values()) == 4
-
-    await with_engine(act, queue_max=3)
 
 
 async def test_who_waits_when_the_engine_ends_is_told_that_nothing_was_stored() -> None:
@@ -436,7 +404,7 @@ async def test_who_waits_when_the_engine_ends_is_told_that_nothing_was_stored() 
 
 @pytest.mark.parametrize("callers", [1, 2])
 async def test_a_caller_that_stops_waiting_doesnt_stop_what_it_asked_for(callers: int) -> None:
-    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+    async with running_engine() as (engine, store, acted):
         store.hold = trio.Event()
         async with trio.open_nursery() as nursery:
             for number in range(1, callers + 1):
@@ -447,8 +415,6 @@ async def test_a_caller_that_stops_waiting_doesnt_stop_what_it_asked_for(callers
         await engine.submit(TransactionWoke(numbered_reference(callers)))
         expected = {numbered_reference(number) for number in range(1, callers + 1)}
         assert {transaction.reference for _, transaction in acted} == expected
-
-    await with_engine(act)
 
 
 async def test_the_batch_of_a_caller_that_is_alone_is_decided_in_its_own_task() -> None:
