@@ -19,8 +19,11 @@ import trustme
 from attrs import define, field
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.http.messages import HttpRequest
-from mmo_trio.http.client.client import tls_context
+from mmo_trio.http.client.client import HttpClient, tls_context
+from mmo_trio.http.client.name_lookup import Resolver
+from tests.support.time_limits import HANGS_AFTER_S
 
 HOST = "receiver.merchant.example"
 
@@ -278,3 +281,14 @@ def callback_to(url: str) -> HttpRequest:
     """Return the request of a callback to this URL."""
     headers = ((b"content-type", b"application/json"), (b"x-api-key", b"key-of-the-merchant"))
     return HttpRequest("POST", url.encode(), headers, b'{"status": "success"}')
+
+
+async def delivered(
+    url: str, names: Resolver | None = None, rules: EgressRules = PRIVATE
+) -> DeliveryAttempt:
+    """Return what came of a callback to this URL; its name is 127.0.0.1's unless `names` says
+    otherwise."""
+    names = names or FixedResolver(["127.0.0.1"])
+    client = HttpClient(rules=rules, context=trusting_context(), resolver=names)
+    with trio.fail_after(HANGS_AFTER_S):
+        return await client.deliver(callback_to(url))

@@ -11,29 +11,21 @@ import trio
 import trustme
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.http.client.client import HttpClient, tls_context
-from mmo_trio.http.client.name_lookup import Resolver
+from mmo_trio.http.client.client import tls_context
 from tests.support.hostile_receivers import (
     HOST,
-    PRIVATE,
     FixedResolver,
     ReceiverConnection,
     answers,
     authority,
-    callback_to,
+    delivered,
     running_receiver,
     server_context,
     server_with_certificate,
-    trusting_context,
 )
 from tests.support.invalid_certificates import expired, self_signed, signed_with_sha1
-from tests.support.time_limits import HANGS_AFTER_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-def client_with(resolver: Resolver) -> HttpClient:
-    return HttpClient(rules=PRIVATE, context=trusting_context(), resolver=resolver)
 
 
 def old_tls() -> ssl.SSLContext:
@@ -85,10 +77,7 @@ SERVERS: dict[str, tuple[Callable[[], ssl.SSLContext], str]] = {
 async def test_a_receiver_that_cant_prove_itself_gets_nothing(name: str) -> None:
     make, reason = SERVERS[name]
     async with running_receiver(answers(OK), make()) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
-                callback_to(receiver.url)
-            )
+        attempt = await delivered(receiver.url)
         assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
         assert reason in attempt.detail
         assert receiver.requests == []
@@ -107,10 +96,7 @@ async def test_no_certificate_is_sent_to_a_receiver_that_asks_for_one() -> None:
 
     context = asking_for_a_certificate(ssl.VerifyMode.CERT_OPTIONAL)
     async with running_receiver(behave, context) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
-                callback_to(receiver.url)
-            )
+        attempt = await delivered(receiver.url)
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert shown == [None]
 
@@ -129,10 +115,7 @@ async def test_a_receiver_that_speaks_http_2_only_fails_cleanly() -> None:
     context = server_with_certificate(authority().issue_cert(HOST))
     context.set_alpn_protocols(["h2"])
     async with running_receiver(behave, context) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
-                callback_to(receiver.url)
-            )
+        attempt = await delivered(receiver.url)
         assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
         assert offered == [None]
 
@@ -141,10 +124,7 @@ async def test_a_receiver_that_speaks_http_2_only_fails_cleanly() -> None:
 async def test_an_address_as_host_needs_a_certificate_for_the_address() -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
         nobody = FixedResolver()
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(nobody).deliver(
-                callback_to(f"https://127.0.0.1:{receiver.port}/")
-            )
+        attempt = await delivered(f"https://127.0.0.1:{receiver.port}/", nobody)
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert nobody.asked == []
 

@@ -25,6 +25,7 @@ from tests.support.hostile_receivers import (
     answers,
     authority,
     callback_to,
+    delivered,
     running_receiver,
     server_context,
     server_with_certificate,
@@ -36,20 +37,13 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PUBLIC = EgressRules()
 
 
-def client_with(resolver: Resolver, rules: EgressRules = PRIVATE) -> HttpClient:
-    return HttpClient(rules=rules, context=trusting_context(), resolver=resolver)
-
-
 # --- what is sent
 
 
 @pytest.mark.spec("K1", "K2", "K3")
 async def test_a_delivery_has_exactly_these_fields_and_this_body() -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            await client_with(FixedResolver(["127.0.0.1"])).deliver(
-                callback_to(receiver.url + "?a=%2F")
-            )
+        await delivered(receiver.url + "?a=%2F")
         (request,) = receiver.requests
     head, _, body = request.partition(b"\r\n\r\n")
     request_line, *fields = head.split(b"\r\n")
@@ -69,7 +63,9 @@ async def test_a_delivery_has_exactly_these_fields_and_this_body() -> None:
 async def test_a_cookie_is_not_sent_back_with_the_next_delivery() -> None:
     cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 0\r\n\r\n"
     async with running_receiver(answers(cookie), server_context()) as receiver:
-        client = client_with(FixedResolver(["127.0.0.1"]))
+        client = HttpClient(
+            rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"])
+        )
         with trio.fail_after(HANGS_AFTER_S):
             await client.deliver(callback_to(receiver.url))
             await client.deliver(callback_to(receiver.url))
@@ -86,8 +82,7 @@ async def test_the_receiver_is_named_to_it_and_hosts_are_sent_as_a_labels() -> N
     async with running_receiver(answers(OK), context) as receiver:
         names = FixedResolver(["127.0.0.1"])
         url = f"https://Bücher.merchant.example.:{receiver.port}/ü"
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(names).deliver(callback_to(url))
+        attempt = await delivered(url, names)
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert names.asked == named == ["xn--bcher-kva.merchant.example"]
         assert receiver.requests[0].startswith(b"POST /%C3%BC HTTP/1.1\r\n")
@@ -98,10 +93,7 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPat
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
-                callback_to(receiver.url)
-            )
+        attempt = await delivered(receiver.url)
     assert attempt.outcome is DeliveryOutcome.DELIVERED
 
 
@@ -109,10 +101,7 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPat
 async def test_a_redirect_to_itself_is_one_request() -> None:
     redirect = b"HTTP/1.1 308 X\r\nLocation: /callbacks\r\nContent-Length: 0\r\n\r\n"
     async with running_receiver(answers(redirect), server_context()) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(
-                callback_to(receiver.url)
-            )
+        attempt = await delivered(receiver.url)
         assert (attempt.outcome, attempt.status) == (DeliveryOutcome.NON_2XX, 308)
         await trio.testing.wait_all_tasks_blocked()
         assert (len(receiver.requests), receiver.connections) == (1, 1)
@@ -139,10 +128,7 @@ DIALLED = {
 @pytest.mark.parametrize("name", DIALLED)
 async def test_any_forbidden_address_behind_a_name_refuses_the_delivery(name: str) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(DIALLED[name]), PUBLIC).deliver(
-                callback_to(receiver.url)
-            )
+        attempt = await delivered(receiver.url, FixedResolver(DIALLED[name]), rules=PUBLIC)
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert attempt.detail.endswith(".")
         assert receiver.connections == 0
@@ -152,10 +138,7 @@ async def test_any_forbidden_address_behind_a_name_refuses_the_delivery(name: st
 @pytest.mark.parametrize("bad", ["169.254.169.254", "fd00:ec2::254", "100.100.100.200"])
 async def test_allow_private_still_refuses_metadata_behind_a_name(bad: str) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.1", bad])).deliver(
-                callback_to(receiver.url)
-            )
+        attempt = await delivered(receiver.url, FixedResolver(["127.0.0.1", bad]))
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert receiver.connections == 0
 
@@ -166,8 +149,7 @@ async def test_allow_private_still_refuses_metadata_behind_a_name(bad: str) -> N
 )
 async def test_a_url_the_rules_refuse_is_refused_again_when_it_is_due(url: str) -> None:
     nobody = FixedResolver()
-    with trio.fail_after(HANGS_AFTER_S):
-        attempt = await client_with(nobody, PUBLIC).deliver(callback_to(url))
+    attempt = await delivered(url, nobody, rules=PUBLIC)
     assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
     assert nobody.asked == []
 
@@ -176,8 +158,7 @@ async def test_a_url_the_rules_refuse_is_refused_again_when_it_is_due(url: str) 
 async def test_row_51_a_name_is_looked_up_once_and_the_checked_address_dialled() -> None:
     rebinding = FixedResolver(["127.0.0.1"], ["169.254.169.254"])
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(rebinding).deliver(callback_to(receiver.url))
+        attempt = await delivered(receiver.url, rebinding)
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert rebinding.asked == [HOST]
 
@@ -192,10 +173,7 @@ async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPa
             return await connect(network, [IPv4Address("127.0.0.1")], port)
 
         monkeypatch.setattr(client, "connect", elsewhere)
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client_with(FixedResolver(["127.0.0.2"])).deliver(
-                callback_to(receiver.url)
-            )
+        attempt = await delivered(receiver.url, FixedResolver(["127.0.0.2"]))
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert receiver.requests == []
 
@@ -231,7 +209,7 @@ async def test_row_53_a_look_up_that_leads_nowhere_fails_in_time(
     name: str, resolver: Resolver, outcome: DeliveryOutcome, jumping_clock: MockClock
 ) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        attempt = await client_with(resolver).deliver(callback_to(receiver.url))
+        attempt = await delivered(receiver.url, resolver)
         assert trio.current_time() <= 15.0
         assert attempt.outcome is outcome
         assert receiver.connections == 0
@@ -240,9 +218,7 @@ async def test_row_53_a_look_up_that_leads_nowhere_fails_in_time(
 @pytest.mark.spec("K2")
 async def test_an_address_that_refuses_is_passed_over_at_once(jumping_clock: MockClock) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        attempt = await client_with(FixedResolver(["::1", "127.0.0.2", "127.0.0.1"])).deliver(
-            callback_to(receiver.url)
-        )
+        attempt = await delivered(receiver.url, FixedResolver(["::1", "127.0.0.2", "127.0.0.1"]))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert trio.current_time() == 0
 
@@ -254,8 +230,6 @@ async def test_an_address_that_stays_silent_is_passed_over(jumping_clock: MockCl
             silent.bind(("127.0.0.3", receiver.port))
             silent.listen(0)
             filler.connect(("127.0.0.3", receiver.port))  # its queue is full now: SYNs are dropped
-            attempt = await client_with(FixedResolver(["127.0.0.3", "127.0.0.1"])).deliver(
-                callback_to(receiver.url)
-            )
+            attempt = await delivered(receiver.url, FixedResolver(["127.0.0.3", "127.0.0.1"]))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert trio.current_time() < 15
