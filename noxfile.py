@@ -73,7 +73,6 @@ PROVIDER_PACKAGES = ("packages/mmo-provider-pawapay", "packages/mmo-provider-wav
 OUTSIDE_PASSED = ROOT / ".ci" / "outside"
 """Names the last commit that passed `outside`, and beneath it what that session tests."""
 
-LIGHTHOUSE = "lighthouse@12"
 OPENAPI_TOOLS = [
     "@redocly/cli@2",
     "@stoplight/spectral-cli@6",
@@ -265,8 +264,7 @@ but in CI."""
 def browser(session: nox.Session) -> None:
     """Test the pages in a real Chromium.
 
-    With full effort Lighthouse judges them, too, which needs a quiet machine. MMO_SCREENSHOTS=1
-    writes docs/screenshots again.
+    MMO_SCREENSHOTS=1 writes docs/screenshots again.
     """
     if not os.environ.get("MMO_CHROMIUM"):
         chromiums = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
@@ -274,9 +272,6 @@ def browser(session: nox.Session) -> None:
         need(session, {found: "chromium-headless-shell"})
     environment = Environment(session, "browser", "browser")
     environment.pytest(*ON_ALL_PROCESSORS, "tests/browser", *session.posargs)
-    if IS_FULL:
-        need(session, {"npm": "nodejs npm"})
-        environment.pytest("-s", "tests/lighthouse", path=install_npm(session, LIGHTHOUSE))
 
 
 @nox.session
