@@ -61,6 +61,16 @@ class Running:
         answer = await self.control("clock", advance=span)
         assert answer.status == 200, answer.body
 
+    async def create(self, operation: str = "direct/payin", **changes: Any) -> str:
+        """Create a payment that must be accepted; return its gatewayReference."""
+        return str((await self.merchant.accepted(operation, **changes))["gatewayReference"])
+
+    async def concluded(self, **changes: Any) -> str:
+        """Create a payment; return its gatewayReference once the end of its callback is known."""
+        reference = await self.create(**changes)
+        await self.outcome_of(reference)
+        return reference
+
     async def callback_for(self, reference: str) -> ReceivedRequest:
         """Return the callback of this payment, once it has arrived."""
         with trio.fail_after(TIMEOUT_S):

@@ -47,3 +47,16 @@ def signed_in(sandbox: Running) -> SignedIn:
         return person
 
     return sign_in
+
+
+def _signed_in(name: str) -> object:
+    """Return the fixture of somebody who has signed in."""
+
+    @pytest.fixture(name=name)
+    async def colleague(signed_in: SignedIn) -> ConsoleBrowser:
+        return await signed_in(name)
+
+    return colleague
+
+
+vera, sam, ann, abe, ada = map(_signed_in, STAFF)

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.mmo_process import mmo
 from tests.support.sandbox_gateway import Running
@@ -18,13 +17,12 @@ FORMULA = '=HYPERLINK("https://evil.example","click")'
 
 
 async def test_the_book_is_that_of_the_command_and_is_recorded(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, vera: ConsoleBrowser
 ) -> None:
     merchant = sandbox.merchant
     paid = await merchant.accepted(merchantReference=FORMULA)
     month = (await merchant.ended(paid["gatewayReference"]))["completedAt"][:7]
-    vera = await signed_in("vera")
-    assert "The month's books" in (await vera.get("/payments")).body.decode()
+    assert "The month's books" in await vera.text("/payments")
     query = {"month": month, "timezone": "UTC", "brand": "demo"}
     answer = await vera.get(f"/books.csv?{urlencode(query)}")
     assert answer.status == 200, answer.body
@@ -53,20 +51,18 @@ async def test_the_book_is_that_of_the_command_and_is_recorded(
     ],
 )
 async def test_a_wrong_month_is_refused_with_what_to_write(
-    signed_in: SignedIn, query: str, remedy: str
+    vera: ConsoleBrowser, query: str, remedy: str
 ) -> None:
-    vera = await signed_in("vera")
     answer = await vera.get(f"/books.csv?{query}")
     assert answer.status == 400
     assert remedy in answer.body.decode()
 
 
 async def test_a_book_of_too_many_payments_is_left_to_the_command(
-    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+    sandbox: Running, vera: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mmo_trio.console.books.PAYMENTS_MAX", 0)
     await sandbox.merchant.accepted()
-    vera = await signed_in("vera")
     answer = await vera.get("/books.csv?month=2100-01")
     assert answer.status == 400
     assert "mmo records export --for-accounting" in answer.body.decode()

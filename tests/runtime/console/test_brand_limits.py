@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 from attrs import evolve
 
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import BrandLimits, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import BrandHold
-from tests.runtime.console.conftest import SignedIn
-from tests.support.console_browser import open_store_of
+from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.sandbox_gateway import Running
 
 
 async def test_brands_are_shown_with_their_holds_and_limits(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, vera: ConsoleBrowser
 ) -> None:
-    vera = await signed_in("vera")
     async with open_store_of(sandbox.directory) as store:
         [record] = await store.admin.brands()
         method = record.brand.methods[0]
@@ -31,10 +27,9 @@ async def test_brands_are_shown_with_their_holds_and_limits(
             [evolve(record.brand, id="few", name="Few", methods=methods, limits=limits)]
         )
         await store.admin.hold_brand(BrandHold("few", Instant(0), "root"))
-    page = (await vera.get("/brands/few")).body.decode()
-    text = " ".join(re.sub("<[^>]*>", " ", page).split())
-    assert "on hold" in page
-    listed = " ".join(re.sub("<[^>]*>", " ", (await vera.get("/brands")).body.decode()).split())
+    text = await vera.words("/brands/few")
+    assert "on hold" in text
+    listed = await vera.words("/brands")
     assert "Few few on hold" in listed
     assert "0 % pending payments" in listed
     assert "On hold since 1970-01-01 00:00:00 UTC by root" in text
@@ -45,11 +40,10 @@ async def test_brands_are_shown_with_their_holds_and_limits(
 
 
 async def test_a_key_shows_when_it_was_used_and_nothing_secret(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, vera: ConsoleBrowser
 ) -> None:
-    vera = await signed_in("vera")
-    assert "none of the newest payments" in (await vera.get("/brands/demo")).body.decode()
+    assert "none of the newest payments" in await vera.text("/brands/demo")
     assert (await sandbox.merchant.create("direct/payin")).status == 200
-    page = (await vera.get("/brands/demo")).body.decode()
+    page = await vera.text("/brands/demo")
     assert "newest payment" in page
     assert sandbox.merchant.key not in page

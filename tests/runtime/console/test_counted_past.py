@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import trio
 from attrs import Factory, define, evolve
@@ -47,9 +50,13 @@ class CountingStore:
         ]
 
 
-async def test_only_hours_that_may_change_are_read_again() -> None:
+def counting(now: Callable[[], Instant], **members: Any) -> tuple[CountingStore, CountedPast]:
     store = CountingStore()
-    counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
+    return store, CountedPast(store, now, **members)  # type: ignore[arg-type]
+
+
+async def test_only_hours_that_may_change_are_read_again() -> None:
+    store, counted = counting(lambda: NOW)
     first = await counted.count_payments(LAST_DAY, by=None)
     assert len(store.asked) == len(first) == 24
     store.asked.clear()
@@ -58,8 +65,7 @@ async def test_only_hours_that_may_change_are_read_again() -> None:
 
 
 async def test_what_is_counted_by_brand_is_read_at_once_and_the_last_hour_again() -> None:
-    store = CountingStore()
-    counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
+    store, counted = counting(lambda: NOW)
     settled, open_hour = earlier(NOW, DAY), earlier(NOW, HOUR)
     await counted.count_payments(LAST_DAY, by=CountDimension.BRAND)
     asked = [(each.begin, each.end) for each in store.asked]
@@ -70,8 +76,7 @@ async def test_what_is_counted_by_brand_is_read_at_once_and_the_last_hour_again(
 
 
 async def test_what_concerns_one_operator_is_read_for_all_of_them_and_kept() -> None:
-    store = CountingStore()
-    counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
+    store, counted = counting(lambda: NOW)
     for name in ("momo", "momo", "airtel"):
         only = CountQuery(HOUR, earlier(NOW, DAY), NOW, (CountDimension.PROVIDER, name))
         assert len(await counted.count_payments(only, by=None)) == 24
@@ -79,8 +84,7 @@ async def test_what_concerns_one_operator_is_read_for_all_of_them_and_kept() -> 
 
 
 async def test_cells_that_were_read_ahead_are_not_read_for_a_selection() -> None:
-    store = CountingStore()
-    counted = CountedPast(store, lambda: later(NOW, DAY))  # type: ignore[arg-type]
+    store, counted = counting(lambda: later(NOW, DAY))
     await counted.read_cells(LAST_DAY)
     store.asked.clear()
     only = evolve(LAST_DAY, only=(CountDimension.METHOD, "m"), is_simulated=False)
@@ -93,8 +97,7 @@ async def test_cells_that_were_read_ahead_are_not_read_for_a_selection() -> None
 
 
 async def test_what_concerns_one_brand_is_read_at_once_and_not_kept() -> None:
-    store = CountingStore()
-    counted = CountedPast(store, lambda: NOW)  # type: ignore[arg-type]
+    store, counted = counting(lambda: NOW)
     only = CountQuery(HOUR, earlier(NOW, DAY), NOW, (CountDimension.BRAND, "acme"))
     await counted.count_payments(only, by=None)
     await counted.count_payments(only, by=None)
@@ -102,8 +105,7 @@ async def test_what_concerns_one_brand_is_read_at_once_and_not_kept() -> None:
 
 
 async def test_the_memory_is_bounded() -> None:
-    store = CountingStore()
-    counted = CountedPast(store, lambda: later(NOW, DAY), rows_kept_max=5)  # type: ignore[arg-type]
+    store, counted = counting(lambda: later(NOW, DAY), rows_kept_max=5)
     await counted.count_payments(LAST_DAY, by=None)
     store.asked.clear()
     await counted.count_payments(CountQuery(HOUR, earlier(NOW, Span(5 * HOUR)), NOW), by=None)
@@ -142,8 +144,8 @@ async def test_the_first_page_after_a_start_finds_all_that_is_over_read(
 
 
 async def test_what_was_read_while_the_clock_was_ahead_is_read_again_once_it_is_right() -> None:
-    store, times = CountingStore(), [later(NOW, DAY), NOW, NOW]
-    counted = CountedPast(store, lambda: times.pop(0))  # type: ignore[arg-type]
+    times = [later(NOW, DAY), NOW, NOW]
+    store, counted = counting(lambda: times.pop(0))
     await counted.count_payments(LAST_DAY, by=None)
     store.asked.clear()
     await counted.count_payments(LAST_DAY, by=None)

@@ -5,18 +5,13 @@ from __future__ import annotations
 
 import html
 import re
-from functools import partial
 from urllib.parse import quote, unquote
 
 import pytest
 
-from mmo_sansio.messages.changes import Change, JournalEntry, SuspenseReason, SuspenseRecorded
-from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
 from mmo_sansio.values.clock import Instant
-from tests.runtime.console.conftest import SignedIn
-from tests.support.console_browser import PASSWORD, ConsoleBrowser, open_store_of
+from tests.support.console_browser import PASSWORD, ConsoleBrowser, open_store_of, record
 from tests.support.merchant import Answer
 from tests.support.sandbox_gateway import Running
 
@@ -38,18 +33,8 @@ def typed(page: Answer) -> str:
 
 async def record_entry(sandbox: Running) -> None:
     """Put entry 1 into the suspense book."""
-    changes: tuple[Change, ...] = (
-        SuspenseRecorded(Instant(1), SuspenseReason.LATE_RESULT, "sandbox", "{}", None, None),
-        JournalEntry(
-            Instant(1), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}"
-        ),
-    )
-    async with open_store_of(sandbox.directory) as store:
-        await store.transact(Reads(), partial(_decide, changes))
-
-
-def _decide(changes: tuple[Change, ...], _: Ledger) -> tuple[Decision, ...]:
-    return (Decision(Ignored("late"), changes),)
+    entry = SuspenseRecorded(Instant(1), SuspenseReason.LATE_RESULT, "sandbox", "{}", None, None)
+    await record(sandbox, entry)
 
 
 async def test_the_sign_in_leads_to_where_one_was_going(person: ConsoleBrowser) -> None:
@@ -95,10 +80,9 @@ async def test_the_sign_in_leads_nowhere_else(person: ConsoleBrowser, elsewhere:
 
 
 async def test_a_form_after_the_end_of_a_session_comes_back_filled_and_is_not_sent(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, sam: ConsoleBrowser
 ) -> None:
     await record_entry(sandbox)
-    sam = await signed_in("sam")
     book = await sam.get("/suspense?show=all")
     assert b">Close entry 1</button>" in book.body
     await sandbox.advance("31m")
@@ -117,21 +101,20 @@ async def test_a_form_after_the_end_of_a_session_comes_back_filled_and_is_not_se
     again = await sam.post(form_action(wrong), name="sam", password=PASSWORD, typed=typed(wrong))
     place = again.headers["location"]
     assert place.startswith("/suspense?show=all&typed=")
-    page = (await sam.get(place)).body.decode()
+    page = await sam.text(place)
     assert f'value="{html.escape(NOTE).replace("&quot;", "&#34;")}"' in page
     assert "Your session had ended, and nothing was sent." in page
     assert (await sam.get(f"/search/{place.rpartition('=')[2]}")).status == 404
     async with open_store_of(sandbox.directory) as store:
         assert [each.closed_at for each in await store.admin.suspense_entries()] == [None]
-    assert (await sam.post("/suspense/1/close", note=NOTE)).status == 303
+    assert await sam.send("/suspense/1/close", note=NOTE) == 303
 
 
 async def test_a_changed_configuration_comes_back_field_by_field(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, ann: ConsoleBrowser
 ) -> None:
     place = "/brands/demo/configuration"
-    ann = await signed_in("ann")
-    before = (await ann.get(place)).body.decode()
+    before = await ann.text(place)
     [flow] = re.findall(r'<input type="checkbox" name="(0[^"]*)" checked>', before)[:1]
     await sandbox.advance("31m")
     fields = {
@@ -142,7 +125,7 @@ async def test_a_changed_configuration_comes_back_field_by_field(
     }
     asked = await ann.post(place, **fields)
     again = await ann.post(form_action(asked), name="ann", password=PASSWORD, typed=typed(asked))
-    page = (await ann.get(again.headers["location"])).body.decode()
+    page = await ann.text(again.headers["location"])
     assert f'<input type="checkbox" name="{flow}">' in page
     assert 'value="12"' in page
     assert 'value="a quiet week"' in page
@@ -150,9 +133,8 @@ async def test_a_changed_configuration_comes_back_field_by_field(
     assert f'name="version" value="{"0" * 64}"' in page
 
 
-async def test_only_its_user_gets_what_was_typed(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_only_its_user_gets_what_was_typed(sandbox: Running, sam: ConsoleBrowser) -> None:
     await record_entry(sandbox)
-    sam = await signed_in("sam")
     await sam.get("/suspense")
     await sandbox.advance("31m")
     asked = await sam.post("/suspense/1/close", note=NOTE, from_page="/suspense")
@@ -166,16 +148,14 @@ async def test_only_its_user_gets_what_was_typed(sandbox: Running, signed_in: Si
 
 
 async def test_a_form_of_another_site_is_not_taken_for_the_users(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, sam: ConsoleBrowser
 ) -> None:
-    sam = await signed_in("sam")
     await sandbox.advance("31m")
     forged = await sam.post("/suspense/1/close", note=NOTE, form_token="0" * 64)
     assert (forged.status, typed(forged)) == (403, "")
 
 
-async def test_no_password_and_no_code_is_kept(sandbox: Running, signed_in: SignedIn) -> None:
-    sam = await signed_in("sam")
+async def test_no_password_and_no_code_is_kept(sandbox: Running, sam: ConsoleBrowser) -> None:
     await sam.get("/second-factor")
     await sandbox.advance("31m")
     asked = await sam.post("/second-factor/enrol", password=PASSWORD, from_page="/second-factor")
@@ -183,10 +163,9 @@ async def test_no_password_and_no_code_is_kept(sandbox: Running, signed_in: Sign
 
 
 async def test_after_an_act_the_next_page_says_once_what_it_has_done(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, sam: ConsoleBrowser
 ) -> None:
     await record_entry(sandbox)
-    sam = await signed_in("sam")
     await sam.get("/suspense")
     closed = await sam.post("/suspense/1/close", note=NOTE)
     sam.headers = {"X-Live": "1"}

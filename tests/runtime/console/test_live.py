@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 
 import pytest
 import trio
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
-from mmo_sansio.messages.changes import (
-    CallbackRecorded,
-    Change,
-    JournalEntry,
-    SuspenseReason,
-    SuspenseRecorded,
-)
-from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.messages.changes import CallbackRecorded, SuspenseReason, SuspenseRecorded
 from mmo_sansio.values.clock import Instant
 from mmo_trio.http.asgi.web_app import OpenStreams
 from tests.runtime.console.conftest import SignedIn
-from tests.support.console_browser import ConsoleBrowser, open_store_of
+from tests.support.console_browser import ConsoleBrowser, record
 from tests.support.merchant import Answer
 from tests.support.sandbox_gateway import Running
 
@@ -35,11 +25,10 @@ def states(stream: Answer) -> list[bytes]:
 
 
 async def test_an_event_tells_that_payments_were_created(
-    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+    sandbox: Running, vera: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mmo_trio.console.live.STREAM_LIFETIME_S", 0.3)
     monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.05)
-    vera = await signed_in("vera")
     quiet = await vera.get("/events")
     assert quiet.headers["content-type"].startswith("text/event-stream")
     assert len(states(quiet)) == 1
@@ -56,11 +45,10 @@ async def test_an_event_tells_that_payments_were_created(
 
 
 async def test_no_gap_between_a_page_and_a_stream_hides_a_change(
-    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+    sandbox: Running, vera: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mmo_trio.console.live.STREAM_LIFETIME_S", 0.1)
     monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.01)
-    vera = await signed_in("vera")
     for path in ("/payments", "/", "/stuck", "/callbacks", "/reversals", "/providers"):
         [shown] = STATE_OF_PAGE.findall((await vera.get(path)).body)
         assert states(await vera.get("/events")) == [shown], path
@@ -69,28 +57,19 @@ async def test_no_gap_between_a_page_and_a_stream_hides_a_change(
 
 
 async def test_a_report_in_the_suspense_book_and_the_end_of_a_callback_are_news_too(
-    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+    sandbox: Running, vera: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.0)
-    vera = await signed_in("vera")
-    line = JournalEntry(
-        Instant(1), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}"
-    )
     attempt = DeliveryAttempt(DeliveryOutcome.TIMEOUT, "https://shop.example/", None, 30_000, "")
     seen = STATE_OF_PAGE.findall((await vera.get("/callbacks")).body)
     for change in (
         SuspenseRecorded(Instant(1), SuspenseReason.LATE_RESULT, "sandbox", "{}", None, None),
         CallbackRecorded("01JD0000000000000000000000", "demo", attempt, Instant(2)),
     ):
-        async with open_store_of(sandbox.directory) as store:
-            await store.transact(Reads(), partial(_decide, (change, line)))
+        await record(sandbox, change)
         [now] = STATE_OF_PAGE.findall((await vera.get("/callbacks")).body)
         assert now not in seen
         seen.append(now)
-
-
-def _decide(changes: tuple[Change, ...], _: Ledger) -> tuple[Decision, ...]:
-    return (Decision(Ignored("late"), changes),)
 
 
 async def test_events_are_for_users_and_end_where_there_are_too_many(
@@ -117,9 +96,8 @@ def test_a_user_with_many_streams_leaves_room_to_others() -> None:
     ("path", "headers"), [("/payments?refresh=1", {}), ("/payments", {"X-Live": "1"})]
 )
 async def test_a_page_that_reloads_itself_does_not_keep_the_session(
-    sandbox: Running, signed_in: SignedIn, path: str, headers: dict[str, str]
+    sandbox: Running, vera: ConsoleBrowser, path: str, headers: dict[str, str]
 ) -> None:
-    vera = await signed_in("vera")
     vera.headers = headers
     assert (await vera.get(path)).status == 200
     await sandbox.advance("20m")
@@ -128,8 +106,7 @@ async def test_a_page_that_reloads_itself_does_not_keep_the_session(
     assert (await vera.get(path)).status == 303
 
 
-async def test_only_who_asks_for_it_gets_a_page_that_reloads_itself(signed_in: SignedIn) -> None:
-    vera = await signed_in("vera")
+async def test_only_who_asks_for_it_gets_a_page_that_reloads_itself(vera: ConsoleBrowser) -> None:
     assert b'http-equiv="refresh"' not in (await vera.get("/payments")).body
     assert (
         b'<noscript><meta http-equiv="refresh" content="30"></noscript>'

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from attrs import evolve
 
 from mmo_sansio.testing import START, a_transaction
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Logo, PageAppearance, Stage, Transaction
 from mmo_trio.console.payer_views import funnel_of
-from tests.runtime.console.conftest import SignedIn
-from tests.support.console_browser import open_store_of
+from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Running
 
@@ -19,15 +16,13 @@ LOGO = Logo("image/png", b"\x89PNG\r\n\x1a\n" + bytes(20))
 
 
 async def test_the_page_of_a_brand_is_shown_as_its_payers_see_it(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, vera: ConsoleBrowser
 ) -> None:
-    vera = await signed_in("vera")
     async with open_store_of(sandbox.directory) as store:
         [record] = await store.admin.brands()
         look = PageAppearance("#0a6b48", LOGO, "order", "+254 700 123 456")
         await store.admin.save_brands([evolve(record.brand, appearance=look)])
-    page = (await vera.get("/brands/demo")).body.decode()
-    text = " ".join(re.sub("<[^>]*>", " ", page).split())
+    text = await vera.words("/brands/demo")
     assert "what the label order says" in text
     assert "KES 10.00 A message from Sandbox will come to" in text
     assert "no payment is made" in text
@@ -45,9 +40,8 @@ async def test_the_page_of_a_brand_is_shown_as_its_payers_see_it(
 
 
 async def test_the_funnel_counts_what_the_payments_say(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, vera: ConsoleBrowser
 ) -> None:
-    vera = await signed_in("vera")
     assert (
         b"None of its newest payments has a payment page" in (await vera.get("/brands/demo")).body
     )
@@ -57,8 +51,7 @@ async def test_the_funnel_counts_what_the_payments_say(
             form = {"Content-Type": "application/x-www-form-urlencoded"}
             await ask(made["pageUrl"], method="POST", headers=form, body=b"")
             await sandbox.merchant.ended(made["gatewayReference"])
-    page = (await vera.get("/brands/demo")).body.decode()
-    text = " ".join(re.sub("<[^>]*>", " ", page).split())
+    text = await vera.words("/brands/demo")
     assert "Page made 3" in text
     assert "Button pressed, sent to the operator 2 67 %" in text
     assert "Paid 1 33 %" in text

@@ -11,18 +11,11 @@ import pytest
 
 from mmo_trio.console.payments import EXPORT_COLUMNS, csv_lines
 from mmo_trio.http.asgi.web_app import OpenStreams
-from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.sandbox_gateway import Running
 
 FORMULA = '=HYPERLINK("https://evil.example","click")'
 DECLINED = "254700000101"
-
-
-async def create(sandbox: Running, **changes: object) -> str:
-    answer = await sandbox.merchant.create("direct/payin", **changes)
-    assert answer.status == 200, answer.body
-    return str(answer.json["gatewayReference"])
 
 
 async def references(user: ConsoleBrowser, query: str) -> list[str]:
@@ -32,14 +25,11 @@ async def references(user: ConsoleBrowser, query: str) -> list[str]:
 
 
 async def test_the_list_and_its_export_have_the_same_filters(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, vera: ConsoleBrowser
 ) -> None:
-    paid = await create(sandbox)
-    await sandbox.outcome_of(paid)
-    declined = await create(sandbox, payer={"id": "c", "msisdn": DECLINED})
-    await sandbox.outcome_of(declined)
-    vera = await signed_in("vera")
-    day = (await vera.get("/payments")).body.decode().split('<time datetime="')[1][:10]
+    paid = await sandbox.concluded()
+    declined = await sandbox.concluded(msisdn=DECLINED)
+    day = (await vera.text("/payments")).split('<time datetime="')[1][:10]
     for query, expected in (
         ("", [declined, paid]),
         ("status=success", [paid]),
@@ -53,7 +43,7 @@ async def test_the_list_and_its_export_have_the_same_filters(
         (f"until={day}T00:00", []),
     ):
         assert await references(vera, query) == expected, query
-        page = (await vera.get(f"/payments?{query}")).body.decode()
+        page = await vera.text(f"/payments?{query}")
         assert [each for each in (declined, paid) if each in page] == expected, query
         assert ("No payment here" in page) == (not expected)
     for wrong in ("code=odd", "status=odd", "from=yesterday", "until=2026-13-01"):
@@ -62,11 +52,10 @@ async def test_the_list_and_its_export_have_the_same_filters(
 
 
 async def test_an_export_is_recorded_and_shows_no_personal_data(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, ada: ConsoleBrowser
 ) -> None:
     payer = {"id": "customer-8", "msisdn": "254711222333", "firstName": "Wanjiru"}
-    await create(sandbox, payer=payer, merchantReference=FORMULA)
-    ada = await signed_in("ada")
+    await sandbox.create(payer=payer, merchantReference=FORMULA)
     answer = await ada.get("/payments.csv?brand=demo")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert "attachment" in answer.headers["content-disposition"]
@@ -80,15 +69,14 @@ async def test_an_export_is_recorded_and_shows_no_personal_data(
         event = (await store.admin.audit(limit=1))[0].event
     assert (event.actor, event.action) == ("user:ada", "payments_exported")
     assert json.loads(event.detail) == {"selection": {"brand": "demo"}}
-    assert "brand demo" in (await ada.get("/audit")).body.decode()
+    assert "brand demo" in await ada.text("/audit")
 
 
 async def test_an_export_has_more_than_one_page(
-    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+    sandbox: Running, vera: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mmo_trio.console.payments.EXPORT_PAGE_SIZE", 2)
-    created = [await create(sandbox) for _ in range(5)]
-    vera = await signed_in("vera")
+    created = [await sandbox.create() for _ in range(5)]
     assert await references(vera, "") == created[::-1]
     monkeypatch.setattr("mmo_trio.console.payments.EXPORT_ROWS_MAX", 3)
     assert await references(vera, "") == created[:1:-1]
@@ -115,19 +103,13 @@ def test_no_cell_is_a_formula_whatever_separates_cells(cell: str, guarded: str) 
 
 
 async def test_a_second_export_of_a_user_has_to_wait(
-    signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+    vera: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vera = await signed_in("vera")
     assert (await vera.get("/payments.csv")).status == 200
     monkeypatch.setattr(OpenStreams, "has_room_for", lambda *_: False)
     assert (await vera.get("/payments.csv")).status == 429
 
 
 def test_the_columns_are_named_as_in_the_api() -> None:
-    assert {
-        "gatewayReference",
-        "merchantReference",
-        "providerReference",
-        "errorCode",
-        "createdAt",
-    } <= set(EXPORT_COLUMNS)
+    names = "gatewayReference merchantReference providerReference errorCode createdAt"
+    assert {*names.split()} <= {*EXPORT_COLUMNS}

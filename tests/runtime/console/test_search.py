@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import re
 
-from tests.runtime.console.conftest import SignedIn
-from tests.runtime.console.test_payments import made
+from tests.support.console_browser import ConsoleBrowser
 from tests.support.sandbox_gateway import Running
 
 
 async def test_what_a_search_has_found_has_an_address_without_the_text(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, sam: ConsoleBrowser, vera: ConsoleBrowser
 ) -> None:
     for _ in range(2):
-        await made(sandbox, payer={"id": "c", "msisdn": "254711222333"})
-    sam = await signed_in("sam")
+        await sandbox.create(msisdn="254711222333")
     answer = await sam.post("/search", text="0711 222 333")
     assert answer.status == 303
     assert re.fullmatch(r"/search/[\w-]{8}", answer.headers["location"])
@@ -25,21 +23,18 @@ async def test_what_a_search_has_found_has_an_address_without_the_text(
     assert b"0711 222 333" in again.body
     other = answer.headers["location"].rpartition("/")[2]
     assert (await sam.get(f"/payments?typed={other}")).status == 200
-    vera = await signed_in("vera")
     assert (await vera.get(answer.headers["location"])).status == 404
 
 
-async def test_the_search_has_a_page_of_its_own(signed_in: SignedIn) -> None:
-    sam = await signed_in("sam")
+async def test_the_search_has_a_page_of_its_own(sam: ConsoleBrowser) -> None:
     page = await sam.get("/search?text=order-1")
     assert page.status == 200
     assert b'value="order-1"' in page.body
 
 
 async def test_a_search_is_kept_beyond_the_end_of_its_session(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, sam: ConsoleBrowser
 ) -> None:
-    sam = await signed_in("sam")
     place = (await sam.post("/search", text="nobody")).headers["location"]
     await sandbox.advance("31m")
     assert (await sam.get(place)).status == 303
@@ -48,10 +43,9 @@ async def test_a_search_is_kept_beyond_the_end_of_its_session(
 
 
 async def test_one_exact_hit_leads_to_the_payment_however_it_is_written(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, sam: ConsoleBrowser
 ) -> None:
-    reference = (await made(sandbox, merchantReference="shop-4711"))["gatewayReference"]
-    sam = await signed_in("sam")
+    reference = await sandbox.create(merchantReference="shop-4711")
     for text in ("shop-4711", "SHOP-4711", " shop-4711 ", "Shop 4711", "#shop-4711"):
         await sam.search(text)
         assert sam.last is not None

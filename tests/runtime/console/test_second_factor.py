@@ -22,7 +22,13 @@ from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.system.clock import GatewayClock, read_offset
 from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS, PAGES
-from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
+from tests.support.console_browser import (
+    PASSWORD,
+    ConsoleBrowser,
+    add_users,
+    audit_events,
+    open_store_of,
+)
 from tests.support.mmo_process import mmo
 from tests.support.qr_reader import read_qr_svg
 from tests.support.sandbox_gateway import Running, Serve
@@ -62,24 +68,34 @@ class Device:
         assert len(self.recovery_codes) == second_factor.RECOVERY_CODES
 
 
+@pytest.fixture
+async def device(sandbox: Running, ada: ConsoleBrowser) -> Device:
+    """Ada's, once she has enrolled it."""
+    device = Device(sandbox)
+    await device.enrol(ada)
+    return device
+
+
 async def next_code(sandbox: Running, device: Device) -> str:
     """A code that was not used yet."""
     await sandbox.advance("1m")
     return device.code()
 
 
-async def actions(sandbox: Running) -> list[tuple[str, str]]:
-    """The audit log: who, what."""
-    async with open_store_of(sandbox.directory) as store:
-        return [
-            (row.event.actor, row.event.action)
-            for row in await store.admin.audit_after(0, limit=1_000)
-        ]
+async def sign_in_elsewhere(sandbox: Running, name: str, code: str = "") -> int:
+    """Sign in with another browser; return the status of the answer."""
+    return (await ConsoleBrowser(sandbox.ready.console).sign_in(name, code=code)).status
 
 
-async def test_who_has_enrolled_signs_in_with_a_code(sandbox: Running, signed_in: SignedIn) -> None:
-    ada, other = await signed_in("ada"), await signed_in("ada")
-    device = Device(sandbox)
+async def acts(sandbox: Running) -> list[tuple[str, str]]:
+    """Return the audit log: who, what."""
+    return [(actor, act) for actor, act, _ in await audit_events(sandbox)]
+
+
+async def test_who_has_enrolled_signs_in_with_a_code(
+    sandbox: Running, signed_in: SignedIn, ada: ConsoleBrowser
+) -> None:
+    other, device = await signed_in("ada"), Device(sandbox)
     await device.enrol(ada)
     assert (await ada.get("/")).status == 200
     assert (await other.get("/")).status == 303
@@ -94,49 +110,44 @@ async def test_who_has_enrolled_signs_in_with_a_code(sandbox: Running, signed_in
     assert len({each.body for each in refused}) == 1
     code = device.code()
     assert (await person.sign_in("ada", code=code)).status == 303
-    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status == 403
+    assert await sign_in_elsewhere(sandbox, "ada", code=code) == 403
     assert (await person.get("/")).status == 200
-    recorded = await actions(sandbox)
+    recorded = await acts(sandbox)
     assert ("user:ada", "second_factor_enrolled") in recorded
     assert recorded.count(("user:ada", "second_factor_failed")) == 4
     assert recorded.count(("nobody", "sign_in_failed")) == 1
 
 
-async def test_each_recovery_code_stands_in_once(sandbox: Running, signed_in: SignedIn) -> None:
-    device, person = Device(sandbox), ConsoleBrowser(sandbox.ready.console)
-    await device.enrol(await signed_in("ada"))
+async def test_each_recovery_code_stands_in_once(sandbox: Running, device: Device) -> None:
+    person = ConsoleBrowser(sandbox.ready.console)
     first, second = device.recovery_codes[:2]
     assert (await person.sign_in("ada", code=first.upper().replace("-", " "))).status == 303
     assert b"Recovery codes left: 9." in (await person.get("/second-factor")).body
-    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=first)).status == 403
-    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("sam", code=second)).status == 303
-    assert ("user:ada", "recovery_code_used") in await actions(sandbox)
+    assert await sign_in_elsewhere(sandbox, "ada", code=first) == 403
+    assert await sign_in_elsewhere(sandbox, "sam", code=second) == 303
+    assert ("user:ada", "recovery_code_used") in await acts(sandbox)
     shown = (
         await person.post("/second-factor/recovery-codes", code=await next_code(sandbox, device))
     ).body.decode()
     renewed = RECOVERY_CODE.findall(shown)
     assert len({*renewed, *device.recovery_codes}) == 2 * second_factor.RECOVERY_CODES
-    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=second)).status == 403
-    assert (
-        await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=renewed[0])
-    ).status == 303
+    assert await sign_in_elsewhere(sandbox, "ada", code=second) == 403
+    assert await sign_in_elsewhere(sandbox, "ada", code=renewed[0]) == 303
 
 
 async def test_wrong_codes_are_limited_like_wrong_passwords(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, ada: ConsoleBrowser, device: Device
 ) -> None:
-    device, ada = Device(sandbox), await signed_in("ada")
-    await device.enrol(ada)
     for number in range(FAILURES_PER_PAIR_MAX):
         path = "/second-factor/remove" if number % 2 else "/second-factor/enrol"
-        assert (await ada.post(path, code="000000")).status == 403
+        assert await ada.send(path, code="000000") == 403
     answer = await ada.post("/second-factor/remove", code=await next_code(sandbox, device))
     assert (answer.status, int(answer.headers["retry-after"]) > 0) == (429, True)
     assert (await ada.sign_in("ada", code=device.code())).status == 429
     await sandbox.advance("16m")
     await ada.get("/second-factor")
-    assert (await ada.post("/second-factor/remove", code=device.code())).status == 303
-    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada")).status == 303
+    assert await ada.send("/second-factor/remove", code=device.code()) == 303
+    assert await sign_in_elsewhere(sandbox, "ada") == 303
 
 
 async def guess_codes(sandbox: Running) -> None:
@@ -150,10 +161,8 @@ async def guess_codes(sandbox: Running) -> None:
 
 
 async def test_too_many_wrong_codes_lock_a_second_factor_until_the_user_or_a_person_is_there(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, ada: ConsoleBrowser, device: Device
 ) -> None:
-    device, ada = Device(sandbox), await signed_in("ada")
-    await device.enrol(ada)
     for _ in range(2):
         await guess_codes(sandbox)
         elsewhere = ConsoleBrowser(sandbox.ready.console)
@@ -172,26 +181,24 @@ async def test_too_many_wrong_codes_lock_a_second_factor_until_the_user_or_a_per
         else:
             await mmo("users", "enable", "ada", "--data", sandbox.directory)
         code = await next_code(sandbox, device)
-        assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status == 303
-    assert (await actions(sandbox)).count(("user:ada", "second_factor_locked")) == 2
+        assert await sign_in_elsewhere(sandbox, "ada", code=code) == 303
+    assert (await acts(sandbox)).count(("user:ada", "second_factor_locked")) == 2
 
 
 async def test_a_session_that_was_left_open_changes_no_second_factor(
     sandbox: Running, signed_in: SignedIn
 ) -> None:
     device, ada = Device(sandbox), await signed_in("ada")
-    assert (await ada.post("/second-factor/enrol", password="wrong horse battery")).status == 403
-    assert (await ada.post("/second-factor/enrol")).status == 400
-    assert (await ada.post("/second-factor/confirm", code="123456")).status == 409
+    assert await ada.send("/second-factor/enrol", password="wrong horse battery") == 403
+    assert await ada.send("/second-factor/enrol") == 400
+    assert await ada.send("/second-factor/confirm", code="123456") == 409
     for path in ("/second-factor/remove", "/second-factor/recovery-codes"):
-        assert (await ada.post(path, code="123456")).status == 409
+        assert await ada.send(path, code="123456") == 409
     await device.enrol(ada)
     for path in ("/second-factor/enrol", "/second-factor/remove", "/second-factor/recovery-codes"):
-        assert (await ada.post(path, password=PASSWORD)).status == 400
-        assert (await ada.post(path, code="000000")).status == 403
-    assert (
-        await ada.post("/second-factor/enrol", form_token="0" * 64, code=device.code())
-    ).status == 403
+        assert await ada.send(path, password=PASSWORD) == 400
+        assert await ada.send(path, code="000000") == 403
+    assert await ada.send("/second-factor/enrol", form_token="0" * 64, code=device.code()) == 403
 
 
 async def test_another_device_counts_once_it_is_confirmed(
@@ -203,18 +210,12 @@ async def test_another_device_counts_once_it_is_confirmed(
         await ada.post("/second-factor/enrol", code=await next_code(sandbox, old))
     ).body.decode()
     assert SECRET.search(page) is not None
-    assert (await ada.post("/second-factor/confirm", code="000000")).status == 403
+    assert await ada.send("/second-factor/confirm", code="000000") == 403
     person = ConsoleBrowser(sandbox.ready.console)
     assert (await person.sign_in("ada", code=await next_code(sandbox, old))).status == 303
     await new.enrol(person, code=await next_code(sandbox, old))
-    assert (
-        await ConsoleBrowser(sandbox.ready.console).sign_in(
-            "ada", code=await next_code(sandbox, old)
-        )
-    ).status == 403
-    assert (
-        await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=new.code())
-    ).status == 303
+    assert await sign_in_elsewhere(sandbox, "ada", code=await next_code(sandbox, old)) == 403
+    assert await sign_in_elsewhere(sandbox, "ada", code=new.code()) == 303
 
 
 async def test_where_it_is_required_a_user_without_it_sees_nothing_else(serve: Serve) -> None:
@@ -233,9 +234,7 @@ async def test_where_it_is_required_a_user_without_it_sees_nothing_else(serve: S
         device = Device(sandbox)
         await device.enrol(ada)
         assert (await ada.get("/")).status == 200
-        assert (
-            await ada.post("/second-factor/remove", code=await next_code(sandbox, device))
-        ).status == 403
+        assert await ada.send("/second-factor/remove", code=await next_code(sandbox, device)) == 403
         assert (await ada.post("/sign-out")).headers["location"] == "/sign-in"
 
 
@@ -246,29 +245,25 @@ async def test_where_it_is_off_nobody_is_asked(serve: Serve) -> None:
         assert (await ada.sign_in("ada")).status == 303
         assert b"second-factor" not in (await ada.get("/")).body
         assert (await ada.get("/second-factor")).status == 404
-        assert (await ada.post("/second-factor/enrol", password=PASSWORD)).status == 404
+        assert await ada.send("/second-factor/enrol", password=PASSWORD) == 404
 
 
 async def test_a_lost_device_is_reset_on_a_machine_of_the_gateway(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, ada: ConsoleBrowser, device: Device
 ) -> None:
-    device, ada = Device(sandbox), await signed_in("ada")
-    await device.enrol(ada)
     listed = json.loads(await mmo("users", "list", "--json", "--data", sandbox.directory))
     assert [each["name"] for each in listed if each["secondFactorAt"]] == ["ada"]
     await mmo("users", "totp", "reset", "ada", "--data", sandbox.directory)
     assert (await ada.get("/")).status == 303
     assert (await ada.sign_in("ada")).status == 303
-    assert [action for actor, action in await actions(sandbox) if actor.startswith("cli:")] == [
+    assert [action for actor, action in await acts(sandbox) if actor.startswith("cli:")] == [
         "second_factor_reset"
     ]
 
 
 async def test_secrets_and_recovery_codes_are_nowhere_in_the_store(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, device: Device
 ) -> None:
-    device = Device(sandbox)
-    await device.enrol(await signed_in("ada"))
     raw = b"".join(each.read_bytes() for each in sandbox.directory.glob("gateway.db*"))
     base32 = base64.b32encode(device.secret)
     for secret in (device.secret, base32, *(each.encode() for each in device.recovery_codes)):
@@ -321,16 +316,12 @@ async def test_a_change_of_the_master_key_seals_secrets_again(store: SqliteStore
 
 
 async def test_of_two_who_use_one_code_at_once_one_signs_in(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, device: Device
 ) -> None:
-    device = Device(sandbox)
-    await device.enrol(await signed_in("ada"))
     code, statuses = await next_code(sandbox, device), list[int]()
 
     async def sign_in() -> None:
-        statuses.append(
-            (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status
-        )
+        statuses.append(await sign_in_elsewhere(sandbox, "ada", code=code))
 
     async with trio.open_nursery() as nursery:
         for _ in range(2):
