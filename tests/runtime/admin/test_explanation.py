@@ -25,7 +25,7 @@ from mmo_trio.admin.explanation import (
 )
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, SuspenseEntry
-from tests.support.sqlite_store import StoreFile
+from mmo_trio.storage.sqlite import SqliteStore
 from tests.support.stored_ledger import store_ledger
 
 IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
@@ -260,45 +260,43 @@ def test_nobody_is_told_to_look_up_what_nobody_can() -> None:
 @pytest.mark.parametrize(
     ("is_confirmed", "waits"), [(False, "the operator's confirmation"), (True, "the payment's end")]
 )
-async def test_an_open_claim_that_names_the_payment_is_told(is_confirmed: bool, waits: str) -> None:
-    async with StoreFile().open() as store:
-        transaction = a.a_transaction(Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
-        trust = DepositTrust.CONFIRMED if is_confirmed else DepositTrust.UNCONFIRMED
-        ledger = a.ledger_with(transaction)
-        deposit = a.a_deposit(payment=transaction.reference, trust=trust, brand=None)
-        decision = decide(ledger, deposit, now=a.START)
-        ledger.apply(decision.changes, decision.intents)
-        await store_ledger(store, ledger)
-        found = conclusions(await load_payment_history(store, transaction))
+async def test_an_open_claim_that_names_the_payment_is_told(
+    store: SqliteStore, is_confirmed: bool, waits: str
+) -> None:
+    transaction = a.a_transaction(Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
+    trust = DepositTrust.CONFIRMED if is_confirmed else DepositTrust.UNCONFIRMED
+    ledger = a.ledger_with(transaction)
+    deposit = a.a_deposit(payment=transaction.reference, trust=trust, brand=None)
+    decision = decide(ledger, deposit, now=a.START)
+    ledger.apply(decision.changes, decision.intents)
+    await store_ledger(store, ledger)
+    found = conclusions(await load_payment_history(store, transaction))
     assert (
         f"A deposit of 75.00 KES with the receipt DEP-1 names it, and waits for {waits}." in found
     )
 
 
 @pytest.mark.spec("C12", "L2")
-async def test_another_payment_under_the_same_reference_is_told() -> None:
+async def test_another_payment_under_the_same_reference_is_told(store: SqliteStore) -> None:
     """A look-up by the reference finds the newest alone, so staff would never learn of the older
     one."""
-    async with StoreFile().open() as store:
-        older = a.a_transaction(Stage.SUCCEEDED)
-        newer = evolve(
-            older,
-            order=evolve(
-                older.order,
-                gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAV",
-                created_at=later(older.order.created_at, Span(1)),
-            ),
-        )
-        stranger = evolve(
-            newer,
-            order=evolve(
-                newer.order, gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW", brand="other"
-            ),
-        )
-        await store_ledger(store, a.ledger_with(older, stranger))
-        await store_ledger(store, a.ledger_with(newer))
-        of_newer = conclusions(await load_payment_history(store, newer))
-        of_older = conclusions(await load_payment_history(store, older))
+    older = a.a_transaction(Stage.SUCCEEDED)
+    newer = evolve(
+        older,
+        order=evolve(
+            older.order,
+            gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            created_at=later(older.order.created_at, Span(1)),
+        ),
+    )
+    stranger = evolve(
+        newer,
+        order=evolve(newer.order, gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW", brand="other"),
+    )
+    await store_ledger(store, a.ledger_with(older, stranger))
+    await store_ledger(store, a.ledger_with(newer))
+    of_newer = conclusions(await load_payment_history(store, newer))
+    of_older = conclusions(await load_payment_history(store, older))
     assert [each for each in of_newer if "same merchantReference" in each] == [
         f"An older payment has the same merchantReference: {older.reference}, success, created at"
         " 2026-09-21T14:13:20.000000Z."

@@ -207,14 +207,10 @@ async def test_another_user_ends_by_hand_what_nobody_tells() -> None:
         await at.submit(ReversalWoke(FIRST, "one"))
         with pytest.raises(ReversalRefused, match="another user"):
             await at.resolve(AMINA, FIRST, succeeded=True, evidence="line 7")
-        ended = await at.resolve(
-            BRIAN, FIRST, succeeded=True, evidence="line 7", provider_reference="R-7"
-        )
-        assert (ended.state, ended.ended_by, ended.remark) == (
-            ReversalState.SUCCEEDED,
-            "brian",
-            "line 7",
-        )
+        proof: dict[str, Any] = {"evidence": "line 7", "provider_reference": "R-7"}
+        ended = await at.resolve(BRIAN, FIRST, succeeded=True, **proof)
+        assert (ended.state, ended.ended_by) == (ReversalState.SUCCEEDED, "brian")
+        assert (ended.remark, ended.provider_reference) == ("line 7", "R-7")
         with pytest.raises(ReversalRefused, match="no reversal"):
             await at.resolve(BRIAN, f"{REFERENCE}-9", succeeded=True, evidence="line 7")
 

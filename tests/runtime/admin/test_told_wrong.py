@@ -41,8 +41,8 @@ from mmo_trio.admin.told_wrong import (
     merchant_message,
 )
 from mmo_trio.storage.sql.store import Store
+from mmo_trio.storage.sqlite import SqliteStore
 from tests.conformance.driver import submit_batch
-from tests.support.sqlite_store import StoreFile
 
 AboutPayment: TypeAlias = (
     TransactionWoke | ProviderAccepted | ProviderSucceeded | ProviderFailed | ProviderHinted
@@ -99,26 +99,23 @@ async def listed(store: Store, **selection: object) -> Sequence[ToldWrong]:
     ],
 )
 async def test_what_was_told_and_proves_wrong_is_listed_once_and_comes_first(
-    inputs: Sequence[AboutPayment], told: Status, is_confirmed: bool
+    store: SqliteStore, inputs: Sequence[AboutPayment], told: Status, is_confirmed: bool
 ) -> None:
-    async with StoreFile().open() as store:
-        await play(store, *inputs)
-        (found,) = await listed(store)
-        assert (found.transaction.status, found.is_confirmed) == (told, is_confirmed)
-        assert found.reported is not told
-        if told is Status.FAILED:
-            assert (found.receipt, found.amount) == ("SG632NMUAB", "75.00 KES")
-        history = await load_payment_history(store, found.transaction)
-        assert re.match(r"It ended as .* test reported ", conclusions(history)[0])
-        assert all(
-            "so it is polled" not in each.text
-            for each in timeline(history)
-            if "suspense" in each.text
-        )
-        await store.admin.close_suspense(
-            found.entry.id, by="ada", note="told them", now=later(EXPIRED, Span(9))
-        )
-        assert all(each.entry.id < found.entry.id for each in await listed(store))
+    await play(store, *inputs)
+    (found,) = await listed(store)
+    assert (found.transaction.status, found.is_confirmed) == (told, is_confirmed)
+    assert found.reported is not told
+    if told is Status.FAILED:
+        assert (found.receipt, found.amount) == ("SG632NMUAB", "75.00 KES")
+    history = await load_payment_history(store, found.transaction)
+    assert re.match(r"It ended as .* test reported ", conclusions(history)[0])
+    assert all(
+        "so it is polled" not in each.text for each in timeline(history) if "suspense" in each.text
+    )
+    await store.admin.close_suspense(
+        found.entry.id, by="ada", note="told them", now=later(EXPIRED, Span(9))
+    )
+    assert all(each.entry.id < found.entry.id for each in await listed(store))
 
 
 @pytest.mark.spec("S5")
@@ -132,29 +129,27 @@ async def test_what_was_told_and_proves_wrong_is_listed_once_and_comes_first(
     ],
     ids=["failed late", "another receipt", "pending", "ended by its receipt"],
 )
-async def test_nothing_else_is_listed(inputs: Sequence[AboutPayment]) -> None:
-    async with StoreFile().open() as store:
-        await play(store, *inputs)
-        assert await listed(store) == []
+async def test_nothing_else_is_listed(store: SqliteStore, inputs: Sequence[AboutPayment]) -> None:
+    await play(store, *inputs)
+    assert await listed(store) == []
 
 
 @pytest.mark.spec("S5")
 async def test_the_list_is_read_page_by_page_the_newest_first(
-    monkeypatch: pytest.MonkeyPatch,
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mmo_trio.admin.told_wrong.ENTRIES_READ", 2)
-    async with StoreFile().open() as store:
-        references = [a.numbered_reference(number) for number in range(7)]
-        for number, each in enumerate(references):
-            await play(
-                store, *((a.a_wake(), PAID) if number % 3 else (a.a_wake(), FAILED)), reference=each
-            )
-        wrong = [each for number, each in enumerate(references) if number % 3]
-        found = await listed(store)
-        assert [each.transaction.reference for each in found] == wrong[::-1]
-        assert await listed(store, limit=2) == found[:2]
-        assert await listed(store, before=found[1].entry.id) == found[2:]
-        assert await listed(store, brand="other") == []
+    references = [a.numbered_reference(number) for number in range(7)]
+    for number, each in enumerate(references):
+        await play(
+            store, *((a.a_wake(), PAID) if number % 3 else (a.a_wake(), FAILED)), reference=each
+        )
+    wrong = [each for number, each in enumerate(references) if number % 3]
+    found = await listed(store)
+    assert [each.transaction.reference for each in found] == wrong[::-1]
+    assert await listed(store, limit=2) == found[:2]
+    assert await listed(store, before=found[1].entry.id) == found[2:]
+    assert await listed(store, brand="other") == []
 
 
 @pytest.mark.spec("S5")
@@ -186,12 +181,11 @@ async def test_the_list_is_read_page_by_page_the_newest_first(
     ],
 )
 async def test_the_merchants_text_says_what_to_do(
-    operation: Operation, inputs: Sequence[AboutPayment], advice: str
+    store: SqliteStore, operation: Operation, inputs: Sequence[AboutPayment], advice: str
 ) -> None:
-    async with StoreFile().open() as store:
-        await play(store, *inputs, operation=operation)
-        (found,) = await listed(store)
-        assert advice in merchant_message(found)
+    await play(store, *inputs, operation=operation)
+    (found,) = await listed(store)
+    assert advice in merchant_message(found)
 
 
 @pytest.mark.spec("S4", "S5")
@@ -202,7 +196,9 @@ async def test_the_merchants_text_says_what_to_do(
         ("zeta", "Its receipt is that of another payment or deposit. Do not deliver,"),
     ],
 )
-async def test_nobody_delivers_again_for_money_that_is_a_deposit(brand: str, advice: str) -> None:
+async def test_nobody_delivers_again_for_money_that_is_a_deposit(
+    store: SqliteStore, brand: str, advice: str
+) -> None:
     deposit = a.a_deposit(
         provider_reference=PAID.provider_reference,
         amount=PAID.final,
@@ -212,24 +208,22 @@ async def test_nobody_delivers_again_for_money_that_is_a_deposit(brand: str, adv
         brand=a.a_brand(id=brand),
     )
     paid = evolve(PAID, settles_receipt=True)
-    async with StoreFile().open() as store:
-        await play(store, FAILED)
-        now = later(a.START, Span(9))
-        await submit_batch(store, (deposit, now), (paid, later(now, Span(1))))
-        (found,) = await listed(store)
-        text = merchant_message(found)
-        assert advice in text
-        assert "You have the money: deliver" not in text
-        assert (a.UNUSED_REFERENCE in text) is (brand == "acme")
+    await play(store, FAILED)
+    now = later(a.START, Span(9))
+    await submit_batch(store, (deposit, now), (paid, later(now, Span(1))))
+    (found,) = await listed(store)
+    text = merchant_message(found)
+    assert advice in text
+    assert "You have the money: deliver" not in text
+    assert (a.UNUSED_REFERENCE in text) is (brand == "acme")
 
 
 @pytest.mark.spec("S5")
-async def test_the_receipt_of_the_payment_itself_is_no_other_owner() -> None:
-    async with StoreFile().open() as store:
-        await play(store, FAILED, evolve(PAID, settles_receipt=True))
-        (found,) = await listed(store)
-        assert found.receipt_owner is None
-        assert "You have the money: deliver" in merchant_message(found)
+async def test_the_receipt_of_the_payment_itself_is_no_other_owner(store: SqliteStore) -> None:
+    await play(store, FAILED, evolve(PAID, settles_receipt=True))
+    (found,) = await listed(store)
+    assert found.receipt_owner is None
+    assert "You have the money: deliver" in merchant_message(found)
 
 
 async def ask_back(store: Store, *, amount: int | None, number: int = 1) -> str:
@@ -264,11 +258,10 @@ async def give_back(store: Store, id: str) -> None:
 
 
 @pytest.mark.spec("S5")
-async def test_while_all_of_the_money_may_go_back_nobody_delivers() -> None:
-    async with StoreFile().open() as store:
-        await play(store, a.a_wake(), PAID)
-        await ask_back(store, amount=None)
-        (found,) = await listed(store)
+async def test_while_all_of_the_money_may_go_back_nobody_delivers(store: SqliteStore) -> None:
+    await play(store, a.a_wake(), PAID)
+    await ask_back(store, amount=None)
+    (found,) = await listed(store)
     text = merchant_message(found)
     assert "KES 75.00 of it is asked back, and may go back to the payer." in text
     assert "Do not deliver, and do not pay it back yourself" in text
@@ -276,11 +269,10 @@ async def test_while_all_of_the_money_may_go_back_nobody_delivers() -> None:
 
 
 @pytest.mark.spec("S5")
-async def test_of_what_has_gone_back_in_part_the_rest_is_named() -> None:
-    async with StoreFile().open() as store:
-        await play(store, a.a_wake(), PAID)
-        await give_back(store, await ask_back(store, amount=5_000))
-        (found,) = await listed(store)
+async def test_of_what_has_gone_back_in_part_the_rest_is_named(store: SqliteStore) -> None:
+    await play(store, a.a_wake(), PAID)
+    await give_back(store, await ask_back(store, amount=5_000))
+    (found,) = await listed(store)
     text = merchant_message(found)
     assert "KES 50.00 of it has gone back to the payer." in text
     assert "You keep KES 25.00:" in text
@@ -288,41 +280,40 @@ async def test_of_what_has_gone_back_in_part_the_rest_is_named() -> None:
 
 
 @pytest.mark.spec("S5")
-async def test_an_entry_is_closed_when_all_of_the_money_is_back() -> None:
-    async with StoreFile().open() as store:
-        await play(store, a.a_wake(), PAID)
-        await give_back(store, await ask_back(store, amount=5_000))
-        (open_,) = await store.admin.suspense_of_payment(a.REFERENCE)
-        assert open_.closed_at is None
-        await give_back(store, await ask_back(store, amount=None, number=2))
-        (closed,) = await store.admin.suspense_of_payment(a.REFERENCE)
-        assert (closed.closed_by, closed.closed_at) == ("gateway", EXPIRED)
-        assert closed.note == "All of 75.00 KES has gone back, by reversal 2 at last."
-        assert await listed(store) == []
-        history = await load_payment_history(store, found_payment := await _payment(store))
-        assert find_told_wrong(found_payment, history.suspense, (), history.reversals) is None
+async def test_an_entry_is_closed_when_all_of_the_money_is_back(store: SqliteStore) -> None:
+    await play(store, a.a_wake(), PAID)
+    await give_back(store, await ask_back(store, amount=5_000))
+    (open_,) = await store.admin.suspense_of_payment(a.REFERENCE)
+    assert open_.closed_at is None
+    await give_back(store, await ask_back(store, amount=None, number=2))
+    (closed,) = await store.admin.suspense_of_payment(a.REFERENCE)
+    assert (closed.closed_by, closed.closed_at) == ("gateway", EXPIRED)
+    assert closed.note == "All of 75.00 KES has gone back, by reversal 2 at last."
+    assert await listed(store) == []
+    history = await load_payment_history(store, found_payment := await _payment(store))
+    assert find_told_wrong(found_payment, history.suspense, (), history.reversals) is None
 
 
 @pytest.mark.spec("S5")
-async def test_what_is_told_once_more_after_all_is_back_is_not_listed() -> None:
-    async with StoreFile().open() as store:
-        await play(store, a.a_wake(), PAID)
-        await give_back(store, await ask_back(store, amount=None))
-        by_notification = evolve(PAID, source=Source.WEBHOOK, final=Money(7_400, "KES"))
-        await submit_batch(store, (by_notification, EXPIRED))
-        entries = await store.admin.suspense_of_payment(a.REFERENCE)
-        assert [entry.closed_at is None for entry in entries] == [False, True]
-        assert await listed(store) == []
+async def test_what_is_told_once_more_after_all_is_back_is_not_listed(store: SqliteStore) -> None:
+    await play(store, a.a_wake(), PAID)
+    await give_back(store, await ask_back(store, amount=None))
+    by_notification = evolve(PAID, source=Source.WEBHOOK, final=Money(7_400, "KES"))
+    await submit_batch(store, (by_notification, EXPIRED))
+    entries = await store.admin.suspense_of_payment(a.REFERENCE)
+    assert [entry.closed_at is None for entry in entries] == [False, True]
+    assert await listed(store) == []
 
 
 @pytest.mark.spec("S5")
-async def test_money_by_another_receipt_is_listed_though_that_of_the_first_is_back() -> None:
-    async with StoreFile().open() as store:
-        await play(store, a.a_wake(), PAID)
-        await give_back(store, await ask_back(store, amount=None))
-        once_more = evolve(PAID, source=Source.WEBHOOK, provider_reference="SG632NMUZZ")
-        await submit_batch(store, (once_more, EXPIRED))
-        (found,) = await listed(store)
+async def test_money_by_another_receipt_is_listed_though_that_of_the_first_is_back(
+    store: SqliteStore,
+) -> None:
+    await play(store, a.a_wake(), PAID)
+    await give_back(store, await ask_back(store, amount=None))
+    once_more = evolve(PAID, source=Source.WEBHOOK, provider_reference="SG632NMUZZ")
+    await submit_batch(store, (once_more, EXPIRED))
+    (found,) = await listed(store)
     assert found.receipt == "SG632NMUZZ"
     text = merchant_message(found)
     assert "has gone back to the payer" not in text
@@ -333,61 +324,60 @@ async def test_money_by_another_receipt_is_listed_though_that_of_the_first_is_ba
 @pytest.mark.parametrize("returned", [None, 15_000], ids=["all", "what was requested"])
 @pytest.mark.parametrize("final", [7_500, 15_000, 20_000], ids=["less", "the same", "more"])
 async def test_nobody_is_advised_to_pay_again_before_all_that_was_paid_has_gone_back(
-    final: int, returned: int | None
+    store: SqliteStore, final: int, returned: int | None
 ) -> None:
     if returned is not None and returned > final:
         returned = None
     advice = EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].advice
-    async with StoreFile().open() as store:
-        await play(store, a.a_wake(), evolve(PAID, final=Money(final, "KES")))
-        payment = await _payment(store)
-        assert advice not in " ".join(conclusions(await load_payment_history(store, payment)))
-        await give_back(store, await ask_back(store, amount=returned))
-        text = " ".join(conclusions(await load_payment_history(store, payment)))
+    await play(store, a.a_wake(), evolve(PAID, final=Money(final, "KES")))
+    payment = await _payment(store)
+    assert advice not in " ".join(conclusions(await load_payment_history(store, payment)))
+    await give_back(store, await ask_back(store, amount=returned))
+    text = " ".join(conclusions(await load_payment_history(store, payment)))
     assert (advice in text) is (returned in (None, final))
     assert ("nobody should pay again" in text) is (returned not in (None, final))
 
 
 @pytest.mark.spec("S5")
-async def test_nobody_is_advised_to_pay_again_while_money_by_another_receipt_is_out() -> None:
-    async with StoreFile().open() as store:
-        paid = evolve(PAID, final=Money(15_000, "KES"))
-        await play(store, a.a_wake(), paid)
-        await give_back(store, await ask_back(store, amount=None))
-        once_more = evolve(paid, source=Source.WEBHOOK, provider_reference="SG632NMUZZ")
-        await submit_batch(store, (once_more, EXPIRED))
-        text = " ".join(conclusions(await load_payment_history(store, await _payment(store))))
+async def test_nobody_is_advised_to_pay_again_while_money_by_another_receipt_is_out(
+    store: SqliteStore,
+) -> None:
+    paid = evolve(PAID, final=Money(15_000, "KES"))
+    await play(store, a.a_wake(), paid)
+    await give_back(store, await ask_back(store, amount=None))
+    once_more = evolve(paid, source=Source.WEBHOOK, provider_reference="SG632NMUZZ")
+    await submit_batch(store, (once_more, EXPIRED))
+    text = " ".join(conclusions(await load_payment_history(store, await _payment(store))))
     assert "nobody should pay again" in text
     assert EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].advice not in text
 
 
 @pytest.mark.spec("S5")
-async def test_what_did_not_go_back_after_all_may_be_asked_back_again() -> None:
+async def test_what_did_not_go_back_after_all_may_be_asked_back_again(store: SqliteStore) -> None:
     """It is told wrong as before, until it has gone back indeed."""
-    async with StoreFile().open() as store:
-        await play(store, a.a_wake(), PAID)
-        id = await ask_back(store, amount=None)
-        later_on = later(EXPIRED, Span(3600 * SECOND))
-        await submit_batch(
-            store,
-            (DecideReversal(id, "brian", is_approved=True, four_eyes=True), EXPIRED),
-            (ReversalWoke(id, "one"), EXPIRED),
-            (ResolveReversal(id, "brian", succeeded=True, evidence="line 7"), later_on),
-        )
-        assert await listed(store) == []
-        await submit_batch(
-            store,
-            (ResolveReversal(id, "brian", succeeded=False, evidence="line 8"), later_on),
-        )
-        (wrong,) = await listed(store)
-        assert wrong.left == Money(7_500, "KES")
-        (failed,) = await store.reversals(a.REFERENCE)
-        assert failed.state is ReversalState.FAILED
-        assert money_left(await _payment(store), (), [failed]) == Money(7_500, "KES")
-        again = RequestReversal(a.REFERENCE, "acme", None, "Cancelled.", "amina", True)
-        (reply,) = await submit_batch(store, (again, later_on))
-        assert isinstance(reply, ReversalApplied)
-        assert reply.reversal.receipt == "SG632NMUAB"
+    await play(store, a.a_wake(), PAID)
+    id = await ask_back(store, amount=None)
+    later_on = later(EXPIRED, Span(3600 * SECOND))
+    await submit_batch(
+        store,
+        (DecideReversal(id, "brian", is_approved=True, four_eyes=True), EXPIRED),
+        (ReversalWoke(id, "one"), EXPIRED),
+        (ResolveReversal(id, "brian", succeeded=True, evidence="line 7"), later_on),
+    )
+    assert await listed(store) == []
+    await submit_batch(
+        store,
+        (ResolveReversal(id, "brian", succeeded=False, evidence="line 8"), later_on),
+    )
+    (wrong,) = await listed(store)
+    assert wrong.left == Money(7_500, "KES")
+    (failed,) = await store.reversals(a.REFERENCE)
+    assert failed.state is ReversalState.FAILED
+    assert money_left(await _payment(store), (), [failed]) == Money(7_500, "KES")
+    again = RequestReversal(a.REFERENCE, "acme", None, "Cancelled.", "amina", True)
+    (reply,) = await submit_batch(store, (again, later_on))
+    assert isinstance(reply, ReversalApplied)
+    assert reply.reversal.receipt == "SG632NMUAB"
 
 
 async def _payment(store: Store) -> Transaction:
@@ -395,10 +385,9 @@ async def _payment(store: Store) -> Transaction:
 
 
 @pytest.mark.spec("K3", "S5")
-async def test_the_merchants_text_names_the_payment_and_both_reports() -> None:
-    async with StoreFile().open() as store:
-        await play(store, a.a_wake(), PAID, operation=Operation.DIRECT_PAYOUT)
-        (found,) = await listed(store)
+async def test_the_merchants_text_names_the_payment_and_both_reports(store: SqliteStore) -> None:
+    await play(store, a.a_wake(), PAID, operation=Operation.DIRECT_PAYOUT)
+    (found,) = await listed(store)
     missed = merchant_message(found)
     assert missed.splitlines()[1:3] == [
         "Since 2026-09-24 14:13:21 UTC our API has said that it failed (transaction_expired)."

@@ -28,9 +28,9 @@ from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.sql.store import Store
+from mmo_trio.storage.sqlite import SqliteStore
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import brand, creation
-from tests.support.sqlite_store import StoreFile
 
 RING = KeyRing(bytes(range(32)))
 PROVIDERS = {"sandbox": "Sandbox", "mpesa": "M-PESA"}
@@ -313,90 +313,90 @@ async def planned(store: Store, *configured: ConfiguredBrand, prune: bool = Fals
     return plan_brands(await store.admin.brands(), configured, RING, prune=prune)
 
 
-async def test_applying_twice_does_nothing_the_second_time() -> None:
+async def test_applying_twice_does_nothing_the_second_time(store: SqliteStore) -> None:
     with_key = ConfiguredBrand(brand("acme"), ("acme-key-of-24-characters",))
     without_key = ConfiguredBrand(brand("globex"), ())
-    async with StoreFile().open() as store:
-        plan = await planned(store, with_key, without_key)
-        assert (plan.added, plan.changed, plan.removed) == (
-            (with_key.brand, without_key.brand),
-            (),
-            (),
-        )
-        assert [key.brand for key in plan.keys_to_add] == ["acme"]
-        assert plan.brands_needing_keys == ("globex",)
-        assert "acme-key-of-24-characters" not in repr(plan)
-        shown = await apply_plan(store, RING, plan, now=Instant(1))
-        assert set(shown) == {"globex"}
-        for key, of in (("acme-key-of-24-characters", "acme"), (shown["globex"], "globex")):
-            found = await store.key_owner(RING.digest(key.encode()))
-            assert found is not None
-            assert found.brand == brand(of)
-        again = await planned(store, with_key, without_key)
-        assert again == UNCHANGED_PLAN
+    plan = await planned(store, with_key, without_key)
+    assert (plan.added, plan.changed, plan.removed) == (
+        (with_key.brand, without_key.brand),
+        (),
+        (),
+    )
+    assert [key.brand for key in plan.keys_to_add] == ["acme"]
+    assert plan.brands_needing_keys == ("globex",)
+    assert "acme-key-of-24-characters" not in repr(plan)
+    shown = await apply_plan(store, RING, plan, now=Instant(1))
+    assert set(shown) == {"globex"}
+    for key, of in (("acme-key-of-24-characters", "acme"), (shown["globex"], "globex")):
+        found = await store.key_owner(RING.digest(key.encode()))
+        assert found is not None
+        assert found.brand == brand(of)
+    again = await planned(store, with_key, without_key)
+    assert again == UNCHANGED_PLAN
 
 
-async def test_a_change_is_applied_and_only_pruning_removes() -> None:
-    async with StoreFile().open() as store:
-        both = (ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ()))
-        await apply_plan(store, RING, await planned(store, *both), now=Instant(1))
-        renamed = ConfiguredBrand(evolve(brand("acme"), name="Acme plc"), ())
-        plan = await planned(store, renamed)
-        assert (plan.changed, plan.removed) == ((renamed.brand,), ())
-        plan = await planned(store, renamed, prune=True)
-        assert plan.removed == ("globex",)
-        assert not await apply_plan(store, RING, plan, now=Instant(2))
-        (left,) = await store.admin.brands()
-        assert left.brand.name == "Acme plc"
-        assert len(left.keys) == 1
+async def test_a_change_is_applied_and_only_pruning_removes(store: SqliteStore) -> None:
+    both = (ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ()))
+    await apply_plan(store, RING, await planned(store, *both), now=Instant(1))
+    renamed = ConfiguredBrand(evolve(brand("acme"), name="Acme plc"), ())
+    plan = await planned(store, renamed)
+    assert (plan.changed, plan.removed) == ((renamed.brand,), ())
+    plan = await planned(store, renamed, prune=True)
+    assert plan.removed == ("globex",)
+    assert not await apply_plan(store, RING, plan, now=Instant(2))
+    (left,) = await store.admin.brands()
+    assert left.brand.name == "Acme plc"
+    assert len(left.keys) == 1
 
 
-async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
+async def test_a_retired_key_stays_retired_and_a_key_has_one_owner(store: SqliteStore) -> None:
     with_key = ConfiguredBrand(brand("acme"), ("acme-key-of-24-characters",))
-    async with StoreFile().open() as store:
-        await apply_plan(store, RING, await planned(store, with_key), now=Instant(1))
-        ((key,),) = [record.keys for record in await store.admin.brands()]
-        assert await store.admin.retire_key("acme", key.id, now=Instant(2))
-        assert await planned(store, with_key) == evolve(UNCHANGED_PLAN, unchanged=("acme",))
-        with pytest.raises(SettingsError, match="brand acme's already"):
-            await planned(store, ConfiguredBrand(brand("globex"), ("acme-key-of-24-characters",)))
+    await apply_plan(store, RING, await planned(store, with_key), now=Instant(1))
+    ((key,),) = [record.keys for record in await store.admin.brands()]
+    assert await store.admin.retire_key("acme", key.id, now=Instant(2))
+    assert await planned(store, with_key) == evolve(UNCHANGED_PLAN, unchanged=("acme",))
+    with pytest.raises(SettingsError, match="brand acme's already"):
+        await planned(store, ConfiguredBrand(brand("globex"), ("acme-key-of-24-characters",)))
 
 
 @pytest.mark.spec("A5")
-async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays() -> None:
+async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays(
+    store: SqliteStore,
+) -> None:
     short = ConfiguredBrand(brand("acme"), ("seventeen-letters",))
-    async with StoreFile().open() as store:
-        with pytest.raises(SettingsError, match="key 1 has fewer than 24 characters") as caught:
-            await planned(store, short)
-        assert "seventeen" not in str(caught.value)
-        await store.admin.save_brands([brand("acme")])
-        assert await add_key(store, RING, "acme", "seventeen-letters", now=Instant(1))
-        assert (await planned(store, short)).keys_to_add == ()
+    with pytest.raises(SettingsError, match="key 1 has fewer than 24 characters") as caught:
+        await planned(store, short)
+    assert "seventeen" not in str(caught.value)
+    await store.admin.save_brands([brand("acme")])
+    assert await add_key(store, RING, "acme", "seventeen-letters", now=Instant(1))
+    assert (await planned(store, short)).keys_to_add == ()
 
 
-async def test_a_disabled_brand_stays_disabled_unless_staff_apply_a_file_that_enables_it() -> None:
+async def test_a_disabled_brand_stays_disabled_unless_staff_apply_a_file_that_enables_it(
+    store: SqliteStore,
+) -> None:
     silent, enabling = (
         ConfiguredBrand(brand("acme"), ()),
         ConfiguredBrand(brand("acme"), (), enabled=True),
     )
-    async with StoreFile().open() as store:
-        await store.admin.save_brands([evolve(brand("acme"), enabled=False)])
-        current = await store.admin.brands()
-        assert plan_brands(current, [silent], RING, prune=False).unchanged == ("acme",)
-        assert plan_brands(current, [enabling], RING, prune=False, may_enable=False).unchanged == (
-            "acme",
-        )
-        assert plan_brands(current, [enabling], RING, prune=False).changed == (brand("acme"),)
+    await store.admin.save_brands([evolve(brand("acme"), enabled=False)])
+    current = await store.admin.brands()
+    assert plan_brands(current, [silent], RING, prune=False).unchanged == ("acme",)
+    assert plan_brands(current, [enabling], RING, prune=False, may_enable=False).unchanged == (
+        "acme",
+    )
+    assert plan_brands(current, [enabling], RING, prune=False).changed == (brand("acme"),)
 
 
-async def test_a_new_brand_does_not_get_the_payments_of_a_removed_one_by_accident() -> None:
-    async with StoreFile().open() as store:
-        await store.admin.save_brands([brand("acme")])
-        await submit_batch(store, (creation(1), NOON))
-        await store.admin.save_brands([], removed=["acme"])
-        plan = await planned(
-            store, ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ())
-        )
-        with pytest.raises(SettingsError, match="--reuse-id acme"):
-            await check_new_ids(store, plan)
-        await check_new_ids(store, plan, reused=["acme"])
+async def test_a_new_brand_does_not_get_the_payments_of_a_removed_one_by_accident(
+    store: SqliteStore,
+) -> None:
+    await store.admin.save_brands([brand("acme")])
+    await submit_batch(store, (creation(1), NOON))
+    await store.admin.save_brands([], removed=["acme"])
+    plan = await planned(
+        store, ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ())
+    )
+    with pytest.raises(SettingsError, match="--reuse-id acme"):
+        await check_new_ids(store, plan)
+    await check_new_ids(store, plan, reused=["acme"])
