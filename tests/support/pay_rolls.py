@@ -11,7 +11,7 @@ from click.testing import Result
 
 from mmo_merchant.api.gateway_requests import RecordsWindow
 from mmo_merchant.clients.async_client import AsyncMerchantClient
-from tests.runtime.cli.test_brands import mmo
+from tests.support.commands import mmo
 from tests.support.sandbox_gateway import Running
 
 BRANDS = """
@@ -51,17 +51,9 @@ def write(file: Path, *lines: str, headings: str = HEADINGS) -> None:
 
 async def pay(file: Path, gateway: Running | str, *further: str) -> Result:
     url = gateway if isinstance(gateway, str) else gateway.merchant.api
-    options = (
-        "--settings",
-        str(file.parent / "settings.toml"),
-        "--gateway",
-        url,
-        "--key",
-        KEY,
-        "--per-second",
-        "100",
-    )
-    return await trio.to_thread.run_sync(mmo, "pay-outs", str(file), *options, *further)
+    settings = str(file.parent / "settings.toml")
+    line = f"pay-outs {file} --settings {settings} --gateway {url} --key {KEY} --per-second 100"
+    return await trio.to_thread.run_sync(mmo, line, *further)
 
 
 STAFF = "Staff,Phone,Net pay"

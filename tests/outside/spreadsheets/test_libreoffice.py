@@ -15,7 +15,7 @@ import pytest
 import trio
 from openpyxl import load_workbook
 
-from tests.runtime.cli.test_brands import mmo
+from tests.support.commands import mmo
 from tests.support.pay_rolls import (
     BLOCKED,
     KEY,

@@ -7,7 +7,7 @@ from pathlib import Path
 import trustme
 
 from mmo_trio.brands.master_key import create_master_key
-from tests.runtime.cli.test_commands import mmo
+from tests.support.commands import mmo
 
 
 def written(folder: Path, text: str) -> Path:
@@ -17,7 +17,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def faults(config: Path) -> str:
-    refused = mmo("check-config", "--config", config)
+    refused = mmo(f"check-config --config {config}")
     assert refused.exit_code == 2, refused.output
     return refused.stderr
 
@@ -115,7 +115,7 @@ def test_a_key_that_does_not_match_its_certificate_is_a_fault(tmp_path: Path) ->
     listen = '[listen]\ntls_certificate = "{0}/one.pem"\ntls_key = "{0}/{1}.key"\n'
     assert "listen.tls_certificate" in faults(written(tmp_path, listen.format(tmp_path, "two")))
     assert (
-        mmo("check-config", "--config", written(tmp_path, listen.format(tmp_path, "one"))).exit_code
+        mmo("check-config --config", written(tmp_path, listen.format(tmp_path, "one"))).exit_code
         == 0
     )
 
@@ -140,7 +140,7 @@ collection_api_user = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 collection_api_key = "a-secret-key"
 """,
     )
-    shown = mmo("check-config", "--config", config).stdout
+    shown = mmo(f"check-config --config {config}").stdout
     assert "MoMo of Uganda" in shown
     assert "mtnuganda" in shown
     assert "a-secret-key" not in shown
@@ -165,7 +165,7 @@ deposits = "trust"
 production = true
 """,
     )
-    checked = mmo("check-config", "--config", config)
+    checked = mmo(f"check-config --config {config}")
     assert checked.exit_code == 0, checked.output
     assert "provider.real:" not in checked.stderr
     assert "provider.tried: no money moves by this account" in checked.stderr
@@ -188,5 +188,5 @@ api_key = "wave_sn_prod_a-secret-key"
         assert "provider.wave_sn needs that" in said
 
     config = written(tmp_path, '[gateway]\nhpp_url = "https://checkout.example"\n' + account)
-    checked = mmo("check-config", "--config", config)
+    checked = mmo(f"check-config --config {config}")
     assert checked.exit_code == 0, checked.output

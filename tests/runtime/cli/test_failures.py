@@ -14,18 +14,16 @@ from pathlib import Path
 
 import click
 import pytest
-import trio
 from click.testing import CliRunner, Result
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a
 from mmo_sansio.testing.builders import numbered_reference
 from mmo_sansio.values.model import DepositTrust
-from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key import create_master_key, load_master_keys
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.group import main
 from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.runtime.cli.test_commands import fill
+from tests.support.commands import in_store, submit
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -63,18 +61,15 @@ def run(
             check=False,
         )
     encoding = variables.get("PYTHONIOENCODING", "utf-8")
-    return (
-        done.returncode,
-        (done.stdout or b"").decode(encoding, "replace"),
-        done.stderr.decode(encoding),
-    )
+    printed = (done.stdout or b"").decode(encoding, "replace")
+    return done.returncode, printed, done.stderr.decode(encoding)
 
 
-def fill_sandbox(folder: Path, inputs: list[Input]) -> None:
+def fill_sandbox(folder: Path, *inputs: Input) -> None:
     """Make the store of a sandbox in this folder."""
     create_master_key(folder / "master.key")
-    keyring = KeyRing(*load_master_keys(folder / "master.key"))
-    trio.run(fill, f"sqlite:///{folder}/gateway.db", keyring, inputs)
+    in_store(folder, lambda store: store.admin.save_brands([a.a_brand()]))
+    submit(folder, *inputs)
 
 
 def test_a_sandbox_on_a_disk_that_takes_nothing_says_so(tmp_path: Path) -> None:
@@ -138,7 +133,7 @@ def test_a_check_goes_on_past_damage_and_names_each_damaged_row(tmp_path: Path) 
         a.a_create_payment(each, merchant_reference=each, page_token=each)
         for each in (whole, torn, turned)
     ]
-    fill_sandbox(tmp_path, [*creations, a.a_deposit(trust=DepositTrust.UNCONFIRMED)])
+    fill_sandbox(tmp_path, *creations, a.a_deposit(trust=DepositTrust.UNCONFIRMED))
     with sqlite3.connect(tmp_path / "gateway.db") as connection:
         damage = "UPDATE transactions SET {0} = substr({0}, 1, 40) WHERE gateway_reference = ?"
         connection.execute(damage.format("order_row"), [torn])
@@ -160,7 +155,7 @@ def test_a_check_goes_on_past_damage_and_names_each_damaged_row(tmp_path: Path) 
     [("records", "export", "--format", "csv"), ("tx", "list"), ("tx", "list", "--json")],
 )
 def test_an_output_that_takes_nothing_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    fill_sandbox(tmp_path, [a.a_create_payment()])
+    fill_sandbox(tmp_path, a.a_create_payment())
     code, _, said = run(*arguments, "--data", tmp_path, stdout=Path("/dev/full"))
     assert said.splitlines()[-1].endswith("can't be written: No space left on device.")
     assert (code, "Traceback" in said) == (2, False)
@@ -169,7 +164,7 @@ def test_an_output_that_takes_nothing_is_named(tmp_path: Path, arguments: tuple[
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_every_listing_can_be_printed_on_every_terminal(tmp_path: Path, encoding: str) -> None:
     reference = a.REFERENCE
-    fill_sandbox(tmp_path, [a.a_create_payment(merchant_reference=TURNED)])
+    fill_sandbox(tmp_path, a.a_create_payment(merchant_reference=TURNED))
     shown = TURNED.replace("\u202e", "\\u202e").replace("\u202c", "\\u202c")
     for arguments in (("tx", "list"), ("explain", reference), ("explain", reference, "--json")):
         done = mmo(*arguments, "--data", tmp_path, encoding=encoding)
@@ -180,16 +175,8 @@ def test_every_listing_can_be_printed_on_every_terminal(tmp_path: Path, encoding
         else:
             assert encoding == "ascii" or shown in done.stdout
     file = tmp_path / "records.ndjson"
-    code, _, said = run(
-        "records",
-        "export",
-        "--format",
-        "ndjson",
-        "--data",
-        tmp_path,
-        stdout=file,
-        PYTHONIOENCODING=encoding,
-    )
+    line = ("records", "export", "--format", "ndjson", "--data", tmp_path)
+    code, _, said = run(*line, stdout=file, PYTHONIOENCODING=encoding)
     assert code == 0, said
     assert json.loads(file.read_text(encoding="utf-8"))["merchantReference"] == TURNED
 

@@ -8,28 +8,19 @@ from typing import Any
 
 import pytest
 import trio
-from click.testing import CliRunner, Result
 
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.cli.group import main
 from mmo_trio.storage.open_store import open_store
+from tests.support.commands import SECRET, mmo
 
-API_KEY = "acme-key-of-the-file-0001"
+API_KEY = SECRET
 BRANDS = f"""
 [[brand]]
 id = "acme"
 name = "Acme Ltd"
 api_keys = ["{API_KEY}"]
 """
-
-
-def mmo(*arguments: object) -> Result:
-    done = CliRunner().invoke(main, [str(each) for each in arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert API_KEY not in done.output
-    return done
 
 
 def succeed(*arguments: object) -> str:
@@ -39,20 +30,19 @@ def succeed(*arguments: object) -> str:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(data: Path, tmp_path: Path) -> Path:
     """The data directory of a store with a brand, one key in use and a retired one."""
-    folder = tmp_path / "data"
-    folder.mkdir()
+    data.mkdir(parents=True)
     (tmp_path / "brands.toml").write_text(BRANDS)
     (tmp_path / "brands.toml").chmod(0o600)
-    succeed("brands", "apply", tmp_path / "brands.toml", "--data", folder)
-    succeed("brands", "key", "add", "acme", "--data", folder)
-    succeed("brands", "key", "retire", "acme", "1", "--data", folder)
-    return folder
+    succeed("brands apply", tmp_path / "brands.toml")
+    succeed("brands key add acme")
+    succeed("brands key retire acme 1")
+    return data
 
 
 def shown(data: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(succeed("keys", "show", "--data", data, "--json"))
+    found: list[dict[str, Any]] = json.loads(succeed("keys show --json"))
     return found
 
 
@@ -78,16 +68,16 @@ def test_the_master_key_is_replaced_in_three_steps(data: Path, tmp_path: Path) -
     (before,) = shown(data)
     assert (before["inFile"], before["generation"], before["apiKeys"]) == ("in use", 1, 2)
 
-    succeed("keys", "prepare", "--data", data)
+    succeed("keys prepare")
     assert load_master_keys(file)[0] == old
     assert [each["inFile"] for each in shown(data)] == ["in use", "accepted"]
     assert owners(data, KeyRing(old)) == ([True, True], "1")
-    again = mmo("keys", "prepare", "--data", data)
+    again = mmo("keys prepare")
     assert (again.exit_code, "two keys already" in again.stderr) == (1, True)
-    early = mmo("keys", "finish", "--data", data)
+    early = mmo("keys finish")
     assert (early.exit_code, "`mmo keys rotate` is the next step" in early.stderr) == (1, True)
 
-    succeed("keys", "rotate", "--data", data)
+    succeed("keys rotate")
     new, previous = load_master_keys(file)
     assert previous == old
     assert owners(data, KeyRing(old)) == ([False, False], "")
@@ -96,48 +86,46 @@ def test_the_master_key_is_replaced_in_three_steps(data: Path, tmp_path: Path) -
         ("in use", 2, 2),
         ("accepted", 1, 0),
     ]
-    again = mmo("keys", "rotate", "--data", data)
+    again = mmo("keys rotate")
     assert (again.exit_code, "`mmo keys finish` is the next step" in again.stderr) == (1, True)
-    plan = json.loads(
-        succeed("brands", "apply", tmp_path / "brands.toml", "--data", data, "--json")
-    )
+    plan = json.loads(succeed("brands apply", tmp_path / "brands.toml", "--json"))
     assert plan["unchanged"] == ["acme"], (
         "the retired key of the file is known under the new master key"
     )
 
-    succeed("keys", "finish", "--data", data)
+    succeed("keys finish")
     assert load_master_keys(file) == [new]
     assert [(each["id"], each["generation"]) for each in shown(data)] == [
         (KeyRing(new).master_key_id, 2)
     ]
-    assert mmo("db", "check", "--data", data).exit_code == 0
-    acts = [each["act"] for each in json.loads(succeed("audit", "list", "--data", data, "--json"))]
+    assert mmo("db check").exit_code == 0
+    acts = [each["act"] for each in json.loads(succeed("audit list --json"))]
     assert {"master_key_prepared", "master_key_rotated", "master_key_rotation_finished"} <= {*acts}
-    verified = mmo("audit", "verify", "--data", data)
+    verified = mmo("audit verify")
     assert verified.exit_code == 0, verified.output
 
 
 def test_a_step_that_was_interrupted_is_taken_again(data: Path) -> None:
     file = data / "master.key"
     (old,) = load_master_keys(file)
-    succeed("keys", "prepare", "--data", data)
+    succeed("keys prepare")
     prepared = file.read_bytes()
-    succeed("keys", "rotate", "--data", data)
+    succeed("keys rotate")
     new, _ = load_master_keys(file)
     file.write_bytes(prepared)  # As if the process had died before it replaced the file.
-    succeed("keys", "rotate", "--data", data)
+    succeed("keys rotate")
     assert load_master_keys(file) == [new, old]
     assert owners(data, KeyRing(new)) == ([True, True], "1")
     rotated = file.read_bytes()
-    succeed("keys", "finish", "--data", data)
+    succeed("keys finish")
     file.write_bytes(rotated)
-    succeed("keys", "finish", "--data", data)
+    succeed("keys finish")
     assert load_master_keys(file) == [new]
 
 
 def test_on_sqlite_one_command_is_enough_to_begin(data: Path) -> None:
     (old,) = load_master_keys(data / "master.key")
-    said = mmo("keys", "rotate", "--data", data)
+    said = mmo("keys rotate")
     assert said.exit_code == 0, said.output
     new, previous = load_master_keys(data / "master.key")
     assert previous == old
@@ -148,20 +136,20 @@ def test_on_sqlite_one_command_is_enough_to_begin(data: Path) -> None:
 def test_a_node_that_did_not_get_the_new_key_is_refused(data: Path) -> None:
     file = data / "master.key"
     before = file.read_bytes()
-    succeed("keys", "rotate", "--data", data)
+    succeed("keys rotate")
     rotated = file.read_bytes()
     for content, fault in (
         (before, "its keys are not those of the store"),
         (rotated.splitlines()[0], "its keys are not those of the store"),
     ):
         file.write_bytes(content)
-        refused = mmo("brands", "key", "add", "acme", "--data", data)
+        refused = mmo("brands key add acme")
         assert (refused.exit_code, fault in refused.stderr) == (2, True), refused.output
     file.write_bytes(rotated)
-    succeed("keys", "finish", "--data", data)
+    succeed("keys finish")
     new, old = rotated.splitlines()
     file.write_bytes(b"\n".join((old, new)))
-    refused = mmo("brands", "key", "add", "acme", "--data", data)
+    refused = mmo("brands key add acme")
     assert (refused.exit_code, "is not in use any more" in refused.stderr) == (2, True)
     file.write_bytes(b"\n".join((new, old)))
-    succeed("brands", "key", "add", "acme", "--data", data)
+    succeed("brands key add acme")

@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,8 +25,8 @@ from mmo_trio.sandbox.callback_receiver import (
     ReceiverAnswer,
 )
 from tests.conformance.inputs import brand
+from tests.support.browser_gateway import serving_sandbox
 from tests.support.effort import by_effort
-from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 from tests.support.time_limits import HANGS_AFTER_S
 
 FAILURES = [
@@ -48,25 +46,8 @@ def trigger(*arguments: str | Path) -> Result:
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data directory of a sandbox that runs."""
-    directory = tmp_path_factory.mktemp("sandbox")
-    log = directory / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*COMMAND, "sandbox", "--data", directory / "data", *FREE_PORTS],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment_without_settings(),
-        )
-    try:
-        end = time.monotonic() + HANGS_AFTER_S
-        while re.search(r"READY .*\n", log.read_text(encoding="utf-8")) is None:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < end, log.read_text()
-            time.sleep(0.05)
-        yield directory / "data"
-    finally:
-        process.terminate()
-        process.wait(HANGS_AFTER_S)
+    with serving_sandbox(tmp_path_factory.mktemp("sandbox")) as running:
+        yield running.directory
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,77 +2,62 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-import trio
-from argon2 import PasswordHasher
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.auditing import audit_event
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
-from mmo_trio.cli.group import main
 from mmo_trio.cli.support.target import machine_user
 from mmo_trio.storage.interface.admin_types import AuditEvent
 from mmo_trio.storage.interface.audit_chain import row_hash
-from mmo_trio.storage.open_store import open_store
-from tests.support.password_hasher import CHEAP_HASHER
+from mmo_trio.storage.sql.store import Store
+from tests.support.commands import as_json, in_store, mmo, refusal
 
 PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def data(data: Path) -> Path:
     """A sandbox's data folder with an empty store."""
 
-    async def make() -> None:
-        async with open_store(f"sqlite:///{tmp_path / 'gateway.db'}", serving=False):
-            pass
+    async def nothing(_: Store) -> None:
+        """Make the store, and leave it as it is."""
 
-    trio.run(make)
-    return tmp_path
-
-
-def mmo(
-    folder: Path,
-    *words: str,
-    typed: str | None = None,
-    password_hasher: PasswordHasher | None = CHEAP_HASHER,
-) -> Result:
-    """Give a command; without a hasher, it uses its own."""
-    return CliRunner().invoke(
-        main, [*words, "--data", str(folder)], input=typed, obj=password_hasher
-    )
+    in_store(data, nothing)
+    return data
 
 
-def add(folder: Path, name: str = "ada", role: str = "admin") -> Result:
+def add(name: str = "ada", role: str = "admin") -> Result:
     """Add a user of the console."""
-    words = ("users", "add", name, "--role", role, "--password-stdin")
-    return mmo(folder, *words, typed=f"{PASSWORD}\n")
+    return mmo("users add", name, f"--role={role}", "--password-stdin", typed=f"{PASSWORD}\n")
 
 
-async def five_events(folder: Path) -> None:
+def five_events(data: Path) -> None:
     """Rows 1 to 5 of the audit log."""
-    create_master_key(folder / "master.key")
-    key = KeyRing(*load_master_keys(folder / "master.key")).audit_key
-    async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
+    create_master_key(data / "master.key")
+    key = KeyRing(*load_master_keys(data / "master.key")).audit_key
+
+    async def append(store: Store) -> None:
         for number in range(5):
-            event = audit_event(
-                Instant(number), "cli:somebody", "looked", f"payment:{number}", why="a test"
-            )
+            about = f"payment:{number}"
+            event = audit_event(Instant(number), "cli:somebody", "looked", about, why="a test")
             await store.admin.append_audit(event, key)
 
+    in_store(data, append)
 
-def forge(folder: Path, *, begin: int, with_macs: bool) -> None:
+
+def forge(data: Path, *, begin: int, with_macs: bool) -> None:
     """Change every actor from a row on and hash the log again, which needs no key; macs are kept or
     removed."""
-    with sqlite3.connect(folder / "gateway.db") as connection:
+    with sqlite3.connect(data / "gateway.db") as connection:
         rows = connection.execute(
             "SELECT number, at, act, about, detail, previous FROM audit ORDER BY number"
         )
@@ -94,66 +79,62 @@ def forge(folder: Path, *, begin: int, with_macs: bool) -> None:
     connection.close()
 
 
-def change(folder: Path, statement: str) -> None:
+def change(data: Path, *statements: str) -> None:
     """What somebody does who can write to the database."""
-    with sqlite3.connect(folder / "gateway.db") as connection:
-        connection.execute(statement)
-    connection.close()
+    with closing(sqlite3.connect(data / "gateway.db")) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
-def test_users_are_added_listed_disabled_and_given_passwords(folder: Path) -> None:
-    assert add(folder).exit_code == 0
-    assert add(folder).exit_code == 1
-    assert add(folder, "  ").exit_code == 2
-    assert add(folder, "bob", "boss").exit_code == 2
-    short = mmo(folder, "users", "add", "eve", "--role", "viewer", typed="short\nshort\n")
+def test_users_are_added_listed_disabled_and_given_passwords(data: Path) -> None:
+    assert add().exit_code == 0
+    assert add().exit_code == 1
+    assert add("  ").exit_code == 2
+    assert add("bob", "boss").exit_code == 2
+    short = mmo("users add eve --role viewer", typed="short\nshort\n")
     assert short.exit_code == 2
     assert "12 to 256" in short.output
     typed = f"{PASSWORD}\n{PASSWORD}\n"
-    assert mmo(folder, "users", "add", "vera", "--role", "viewer", typed=typed).exit_code == 0
-    assert mmo(folder, "users", "password", "vera", typed=typed).exit_code == 0
-    assert mmo(folder, "users", "password", "nobody", typed=typed).exit_code == 1
-    assert mmo(folder, "users", "disable", "vera").exit_code == 0
-    listed = json.loads(mmo(folder, "users", "list", "--json").stdout)
+    assert mmo("users add vera --role viewer", typed=typed).exit_code == 0
+    assert mmo("users password vera", typed=typed).exit_code == 0
+    assert mmo("users password nobody", typed=typed).exit_code == 1
+    assert mmo("users disable vera").exit_code == 0
+    listed = as_json("users list")
     assert [(each["name"], each["role"]) for each in listed] == [
         ("ada", "admin"),
         ("vera", "viewer"),
     ]
     assert [each["disabledAt"] is None for each in listed] == [True, False]
-    assert mmo(folder, "users", "enable", "vera").exit_code == 0
-    raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
+    assert mmo("users enable vera").exit_code == 0
+    raw = b"".join(each.read_bytes() for each in data.glob("gateway.db*"))
     assert PASSWORD.encode() not in raw
     assert b"$argon2id$" in raw
 
 
-def test_a_second_factor_that_nobody_has_is_not_reset(folder: Path) -> None:
-    add(folder)
-    for name, answer in (
-        ("ada", "ada has no second factor"),
-        ("nobody", "There is no user nobody"),
-    ):
-        refused = mmo(folder, "users", "totp", "reset", name)
-        assert (refused.exit_code, answer in refused.stderr) == (1, True)
+def test_a_second_factor_that_nobody_has_is_not_reset(data: Path) -> None:
+    add()
+    assert "ada has no second factor" in refusal(1, "users totp reset ada")
+    assert "There is no user nobody" in refusal(1, "users totp reset nobody")
 
 
-def test_passwords_are_hashed_as_rfc_9106_recommends(folder: Path) -> None:
-    words = ("users", "add", "ada", "--role", "admin", "--password-stdin")
-    assert mmo(folder, *words, typed=f"{PASSWORD}\n", password_hasher=None).exit_code == 0
-    raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
+def test_passwords_are_hashed_as_rfc_9106_recommends(data: Path) -> None:
+    line = "users add ada --role admin --password-stdin"
+    assert mmo(line, typed=f"{PASSWORD}\n", password_hasher=None).exit_code == 0
+    raw = b"".join(each.read_bytes() for each in data.glob("gateway.db*"))
     assert b"$argon2id$v=19$m=65536,t=3,p=4$" in raw
 
 
-def test_what_is_refused_does_not_stand_in_the_audit_log_as_done(folder: Path) -> None:
-    assert [add(folder).exit_code for _ in range(2)] == [0, 1]
-    events = json.loads(mmo(folder, "audit", "list", "--json").stdout)
+def test_what_is_refused_does_not_stand_in_the_audit_log_as_done(data: Path) -> None:
+    assert [add().exit_code for _ in range(2)] == [0, 1]
+    events = as_json("audit list")
     assert [each["act"] for each in events].count("user_added") == 1
 
 
-def test_commands_stand_in_the_audit_log(folder: Path) -> None:
-    add(folder)
-    mmo(folder, "providers", "disable", "sandbox", "--reason", "a test", "--user", "kim")
-    mmo(folder, "suspense", "close", "1", "--note", "nothing there")
-    rows = json.loads(mmo(folder, "audit", "list", "--json").stdout)
+def test_commands_stand_in_the_audit_log(data: Path) -> None:
+    add()
+    mmo("providers disable sandbox --reason", "a test", "--user", "kim")
+    mmo("suspense close 1 --note", "nothing there")
+    rows = as_json("audit list")
     acts = [(row["act"], row["about"]) for row in reversed(rows)]
     assert acts == [
         ("user_added", "user:ada"),
@@ -162,21 +143,21 @@ def test_commands_stand_in_the_audit_log(folder: Path) -> None:
     ]
     assert (rows[1]["actor"], rows[1]["detail"]["user"]) == (f"cli:{machine_user().name}", "kim")
     assert rows[0]["previous"] == rows[1]["hash"]
-    about = json.loads(mmo(folder, "audit", "list", "--about", "user:ada", "--json").stdout)
+    about = as_json("audit list --about user:ada")
     assert [row["number"] for row in about] == [1]
 
 
 def test_the_environment_cannot_change_who_did_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.setenv(variable, "mallory")
     monkeypatch.setenv("SUDO_USER", "ada")
-    mmo(folder, "providers", "disable", "sandbox", "--reason", "a test")
-    [row] = json.loads(mmo(folder, "audit", "list", "--json").stdout)
+    mmo("providers disable sandbox --reason", "a test")
+    [row] = as_json("audit list")
     assert row["actor"] == f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
     assert row["detail"]["sudoUser"] == "ada"
-    [provider] = json.loads(mmo(folder, "providers", "list", "--json").stdout)
+    [provider] = as_json("providers list")
     assert provider["closedBy"] == pwd.getpwuid(os.getuid()).pw_name
 
 
@@ -210,58 +191,57 @@ def test_the_kernel_says_who_logged_in(tmp_path: Path, monkeypatch: pytest.Monke
         "FROM audit LIMIT 1",
     ],
 )
-def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: str) -> None:
-    trio.run(five_events, folder)
-    whole = mmo(folder, "audit", "verify")
+def test_what_is_changed_removed_or_reordered_is_found(data: Path, tampering: str) -> None:
+    five_events(data)
+    whole = mmo("audit verify")
     assert (whole.exit_code, whole.stdout[:2]) == (0, "5:")
-    change(folder, tampering)
+    change(data, tampering)
     if "-4" in tampering:
-        change(folder, "UPDATE audit SET number = -number WHERE number < 0")
-    found = mmo(folder, "audit", "verify")
+        change(data, "UPDATE audit SET number = -number WHERE number < 0")
+    found = mmo("audit verify")
     assert found.exit_code == 1, tampering
     assert "not whole" in found.output
 
 
 @pytest.mark.parametrize("with_macs", [True, False])
 @pytest.mark.parametrize("begin", [1, 4])
-def test_a_forged_log_is_not_authentic(folder: Path, begin: int, with_macs: bool) -> None:
-    trio.run(five_events, folder)
-    forge(folder, begin=begin, with_macs=with_macs)
-    found = mmo(folder, "audit", "verify")
+def test_a_forged_log_is_not_authentic(data: Path, begin: int, with_macs: bool) -> None:
+    five_events(data)
+    forge(data, begin=begin, with_macs=with_macs)
+    found = mmo("audit verify")
     assert (found.exit_code, "authentic" in found.output) == (1, True)
-    assert mmo(folder, "audit", "verify", "--without-key").exit_code == 0
-    add(folder)
-    assert mmo(folder, "audit", "verify").exit_code == 1
+    assert mmo("audit verify --without-key").exit_code == 0
+    add()
+    assert mmo("audit verify").exit_code == 1
 
 
-def test_another_master_key_authenticates_nothing(folder: Path) -> None:
-    trio.run(five_events, folder)
-    (folder / "master.key").unlink()
-    assert mmo(folder, "audit", "verify").exit_code == 2
-    assert len(json.loads(mmo(folder, "audit", "list", "--json").stdout)) == 5
-    assert mmo(folder, "users", "disable", "ada").exit_code == 1
-    assert add(folder).exit_code == 2
-    create_master_key(folder / "master.key")
-    found = mmo(folder, "audit", "verify")
+def test_another_master_key_authenticates_nothing(data: Path) -> None:
+    five_events(data)
+    (data / "master.key").unlink()
+    assert mmo("audit verify").exit_code == 2
+    assert len(as_json("audit list")) == 5
+    assert mmo("users disable ada").exit_code == 1
+    assert add().exit_code == 2
+    create_master_key(data / "master.key")
+    found = mmo("audit verify")
     assert (found.exit_code, "which this master key can't open" in found.stderr) == (1, True)
 
 
-def test_a_row_without_a_mac_is_not_authentic(folder: Path) -> None:
+def test_a_row_without_a_mac_is_not_authentic(data: Path) -> None:
     """Not even between rows that have one."""
-    trio.run(five_events, folder)
-    change(folder, "UPDATE audit SET mac = '' WHERE number IN (2, 3)")
-    found = mmo(folder, "audit", "verify")
+    five_events(data)
+    change(data, "UPDATE audit SET mac = '' WHERE number IN (2, 3)")
+    found = mmo("audit verify")
     assert (found.exit_code, "row 2 was changed: it isn't authentic" in found.stderr) == (1, True)
 
 
-def test_a_log_that_was_forged_whole_is_found_by_an_end_that_was_kept(folder: Path) -> None:
-    add(folder)
-    seen = mmo(folder, "audit", "verify").stdout.strip()
-    add(folder, "bob")
-    assert mmo(folder, "audit", "verify", "--seen", seen).exit_code == 0
-    change(folder, "DELETE FROM audit")
-    change(folder, f"UPDATE audit_head SET number = 0, hash = '{'0' * 64}'")
-    add(folder, "mallory")
-    assert mmo(folder, "audit", "verify").exit_code == 0
-    assert mmo(folder, "audit", "verify", "--seen", seen).exit_code == 1
-    assert mmo(folder, "audit", "verify", "--seen", "1:x").exit_code == 2
+def test_a_log_that_was_forged_whole_is_found_by_an_end_that_was_kept(data: Path) -> None:
+    add()
+    seen = mmo("audit verify").stdout.strip()
+    add("bob")
+    assert mmo(f"audit verify --seen {seen}").exit_code == 0
+    change(data, "DELETE FROM audit", f"UPDATE audit_head SET number = 0, hash = '{'0' * 64}'")
+    add("mallory")
+    assert mmo("audit verify").exit_code == 0
+    assert mmo(f"audit verify --seen {seen}").exit_code == 1
+    assert mmo("audit verify --seen 1:x").exit_code == 2

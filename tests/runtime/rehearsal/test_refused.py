@@ -20,7 +20,16 @@ from mmo_trio.rehearsal.gateway import RealMoney, StepRecorder
 from mmo_trio.rehearsal.verdicts import held_if
 from mmo_trio.system.clock import GatewayClock
 
+ABOUT = {"account": "a", "kind": "b"}
 BEGUN = BegunStep("01K5TESTTESTTESTTESTTEST00", Instant(0), runs=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RehearsalFolder:
+    """The folder of a rehearsal that was begun."""
+    folder = RehearsalFolder(tmp_path / "rehearsal")
+    folder.open(ABOUT, "2026-11-29")
+    return folder
 
 
 def rehearse(tmp_path: Path, base_url: str, *options: str, name: str = "mtn_ug") -> Result:
@@ -70,9 +79,7 @@ def test_an_account_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "none is no account that can be rehearsed" in said.stderr
 
 
-async def test_no_request_leaves_for_a_host_that_is_not_allowed(tmp_path: Path) -> None:
-    folder = RehearsalFolder(tmp_path)
-    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
+async def test_no_request_leaves_for_a_host_that_is_not_allowed(folder: RehearsalFolder) -> None:
     recorder = StepRecorder(folder, "prompt", BEGUN, Redactor(bytes(16), str), GatewayClock())
 
     async def send(request: HttpRequest) -> HttpResponse:
@@ -86,20 +93,19 @@ async def test_no_request_leaves_for_a_host_that_is_not_allowed(tmp_path: Path) 
 
 def test_a_folder_is_that_of_one_rehearsal(tmp_path: Path) -> None:
     folder = RehearsalFolder(tmp_path / "rehearsal")
-    about = {"account": "a", "kind": "b"}
-    assert folder.open(about, "2026-11-29") == "2026-11-29"
-    assert folder.open(about, "2026-11-30") == "2026-11-29"
+    assert folder.open(ABOUT, "2026-11-29") == "2026-11-29"
+    assert folder.open(ABOUT, "2026-11-30") == "2026-11-29"
     with pytest.raises(OtherRehearsal):
         folder.open({"account": "c", "kind": "b"}, "2026-11-29")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(OtherRehearsal):
-        RehearsalFolder(tmp_path / "full").open(about, "2026-11-29")
+        RehearsalFolder(tmp_path / "full").open(ABOUT, "2026-11-29")
 
 
-def test_what_was_being_sent_at_a_kill_is_recorded_once_without_an_answer(tmp_path: Path) -> None:
-    folder = RehearsalFolder(tmp_path)
-    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
+def test_what_was_being_sent_at_a_kill_is_recorded_once_without_an_answer(
+    folder: RehearsalFolder,
+) -> None:
     begun = folder.begin("prompt", "R1", Instant(1))
     folder.note_sending("prompt", {"from": "gateway", "number": "1.1", "failure": "interrupted"})
     again = folder.begin("prompt", "R2", Instant(2))
@@ -113,9 +119,7 @@ def test_what_was_being_sent_at_a_kill_is_recorded_once_without_an_answer(tmp_pa
     assert folder.outcome_of("prompt") == held_if(True, "It held.")
 
 
-def test_what_was_being_sent_is_recorded_in_its_own_step(tmp_path: Path) -> None:
-    folder = RehearsalFolder(tmp_path)
-    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
+def test_what_was_being_sent_is_recorded_in_its_own_step(folder: RehearsalFolder) -> None:
     folder.begin("prompt", "R1", Instant(1))
     folder.note_sending("prompt", {"from": "gateway", "number": "1.1", "failure": "interrupted"})
     folder.begin("payout", "R2", Instant(2))
@@ -123,9 +127,7 @@ def test_what_was_being_sent_is_recorded_in_its_own_step(tmp_path: Path) -> None
     assert folder.recorded("payout") == ()
 
 
-async def test_what_was_cut_off_is_recorded_once_in_its_own_step(tmp_path: Path) -> None:
-    folder = RehearsalFolder(tmp_path)
-    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
+async def test_what_was_cut_off_is_recorded_once_in_its_own_step(folder: RehearsalFolder) -> None:
     recorder = StepRecorder(folder, "prompt", BEGUN, Redactor(bytes(16), str), GatewayClock())
 
     async def send(request: HttpRequest) -> HttpResponse:
@@ -142,10 +144,8 @@ async def test_what_was_cut_off_is_recorded_once_in_its_own_step(tmp_path: Path)
 
 
 def test_a_full_disk_leaves_no_half_line_that_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: RehearsalFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = RehearsalFolder(tmp_path)
-    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
     folder.append("prompt", {"number": "1.1"})
     write = os.write
     with monkeypatch.context() as full:
@@ -155,9 +155,7 @@ def test_a_full_disk_leaves_no_half_line_that_is_read_again(
     assert [each["number"] for each in folder.recorded("prompt")] == ["1.1"]
 
 
-def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
-    folder = RehearsalFolder(tmp_path / "rehearsal")
-    folder.open({"account": "a", "kind": "b"}, "2026-11-29")
+def test_the_files_are_their_owners_alone(folder: RehearsalFolder) -> None:
     folder.append("prompt", {"from": "operator"})
     for each in (folder.path, *folder.path.rglob("*")):
         assert each.stat().st_mode & 0o077 == 0, each
