@@ -24,10 +24,10 @@ TYPE_CHECKING = (
 )
 if TYPE_CHECKING:
     from mmo_trio.service.process import run_service
+    from mmo_trio.settings import SettingsError
     from mmo_trio.settings.load import load_settings
     from mmo_trio.settings.sections import Settings
     from mmo_trio.settings.service import ServiceConfig
-    from mmo_trio.settings.values import SettingsError
     from mmo_trio.storage.open_store import open_store
     from mmo_trio.storage.sql.store import Store
 

@@ -9,6 +9,7 @@ from attrs import Factory, evolve, field, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.model import Brand, Method, Status
 from mmo_trio.brands.description import BrandDifference, brand_differences, method_name
 from mmo_trio.brands.file import (
@@ -18,7 +19,6 @@ from mmo_trio.brands.file import (
     read_brands_file,
 )
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
-from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, BrandRecord
 from mmo_trio.storage.sql.store import Store
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 
 from attrs import evolve
 
+from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation
 from mmo_sansio.values.number_format import format_number
 from mmo_trio.brands.description import method_name
@@ -25,7 +26,6 @@ from mmo_trio.brands.file import (
     limit_amounts,
     method_limits,
 )
-from mmo_trio.settings.values import SettingsError
 
 # The limits of a brand that can be edited.
 BRAND_LIMITS = key_names(BRAND_LIMIT_FIELDS)

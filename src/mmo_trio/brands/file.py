@@ -19,9 +19,9 @@ from attrs import Factory, evolve, field, fields, frozen
 
 from mmo_sansio.http import egress_rules
 from mmo_sansio.values import model
+from mmo_sansio.values.fields import SettingsError, collected, raise_faults
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, written_money
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.values import SettingsError, collected, raise_faults
 
 # The largest limit on a brand's requests or pending payments.
 BRAND_LIMIT_MAX = 1_000_000

@@ -34,8 +34,8 @@ import structlog
 from attrs import define, field
 
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.fields import SettingsError
 from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing, SealError
-from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import StoredMasterKey
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
 from mmo_trio.storage.sql.admin_store import AdminStore

@@ -71,13 +71,9 @@ def settings_page() -> str:
         parts.append("| Key | Variable | Kind | Default | Meaning |\n|---|---|---|---|---|\n")
         for setting in SETTINGS.values():
             if setting.section == section:
-                default = setting.default_text
-                # A default that depends on others is told in words.
-                if not default:
-                    default = f"`{setting.kind.format(setting.default)}`"
                 parts.append(
                     f"| `{setting.name}` | `{setting.variable}` | {setting.kind.name} | "
-                    f"{default} | {setting.meaning} |\n"
+                    f"{setting.default_words} | {setting.meaning} |\n"
                 )
 
     parts.append(_PROVIDER_HEAD.format(", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)))

@@ -6,7 +6,6 @@ environment, the command line. Every value has its location, so that an error ca
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -18,6 +17,13 @@ from attrs import frozen
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.values.clock import MINUTE, SECOND, Span
+from mmo_sansio.values.fields import (
+    SettingsError,
+    collected,
+    fields_of,
+    raise_faults,
+    unknown_names,
+)
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.providers import (
     PROVIDER_PREFIX,
@@ -33,13 +39,8 @@ from mmo_trio.settings.sections import (
     Setting,
     Settings,
 )
-from mmo_trio.settings.values import (
-    InvalidSettingValue,
-    SettingsError,
-    collected,
-    format_span,
-    raise_faults,
-)
+from mmo_trio.settings.toml_files import read_toml
+from mmo_trio.settings.values import format_span
 from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
 
 TEST_ENV_PREFIX = "MMO_TEST_"
@@ -79,7 +80,7 @@ def load_settings(
     if file is None:
         document = {}
     else:
-        document = _read_toml(file)
+        document = read_toml(file, "Name an existing file with --config, or leave it out.")
 
     variables = environment or {}
     found = {
@@ -119,28 +120,18 @@ def load_settings(
     return settings
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        remedy = "Name an existing file with --config, or leave it out."
-        raise SettingsError(str(file), f"can't be read: {error.strerror}.", remedy) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(str(file), f"is not TOML: {error}.", "Correct that line.") from None
-
-
 def _from_document(
     document: Mapping[str, Any], file: str, faults: list[SettingsError]
 ) -> dict[str, _RawSetting]:
-    found = {}
-    for section, table in document.items():
-        # Its keys are those of a kind, and are read apart.
-        if section == "provider":
-            continue
-
+    # The keys of a provider are those of its kind, and are read apart.
+    tables = {name: table for name, table in document.items() if name != "provider"}
+    faults += [
+        SettingsError(f"{file}: [{fault.location}]", "is no section.", fault.remedy)
+        for fault in unknown_names(tables, [*SECTIONS, "provider"])
+    ]
+    found: dict[str, _RawSetting] = {}
+    for section, table in tables.items():
         if section not in SECTIONS:
-            hint = near_match(section, [*SECTIONS, "provider"])
-            faults.append(SettingsError(f"{file}: [{section}]", "is no section.", hint))
             continue
 
         if not isinstance(table, dict):
@@ -148,16 +139,14 @@ def _from_document(
             faults.append(SettingsError(f"{file}: {section}", "is a section, not a value.", remedy))
             continue
 
-        for key, value in table.items():
-            where = f"{file}: {section}.{key}"
-            if f"{section}.{key}" not in SETTINGS:
-                names = [
-                    setting.name for setting in SETTINGS.values() if setting.section == section
-                ]
-                faults.append(SettingsError(where, "is no setting.", near_match(key, names)))
-                continue
-
-            found[f"{section}.{key}"] = _RawSetting(where, value)
+        where = f"{file}: {section}"
+        names = [field.name for field in fields_of(SECTIONS[section])]
+        faults += [fault.within(where) for fault in unknown_names(table, names)]
+        found |= {
+            f"{section}.{name}": _RawSetting(f"{where}.{name}", table[name])
+            for name in names
+            if name in table
+        }
 
     return found
 
@@ -184,14 +173,12 @@ def _from_environment(
 
 def _parse(setting: Setting, raw: _RawSetting) -> Any:
     try:
-        return setting.kind.parse(raw.value)
-    except InvalidSettingValue as fault:
-        # The address of a database holds a password: no message repeats it (A5).
-        if setting.kind.is_private:
-            now = ""
-        else:
-            now = f"It is {raw.value!r} now."
-        raise SettingsError(raw.location, f"{fault}.", now) from None
+        return setting.kind.read(raw.value)
+    except SettingsError as error:
+        # Of several layers this one is in force. The address of a database holds a password: no
+        # message repeats it (A5).
+        now = "" if setting.kind.is_secret else f" It is {raw.value!r} now."
+        raise SettingsError(raw.location, error.fault, f"{error.remedy}{now}".strip()) from None
 
 
 def _contradictions(

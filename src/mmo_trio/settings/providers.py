@@ -21,8 +21,9 @@ from attrs import evolve, field, frozen
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS as _BREAKER
 from mmo_sansio.values.clock import SECOND
+from mmo_sansio.values.fields import SettingsError, collected
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.values import COUNT, SettingsError, collected
+from mmo_trio.settings.values import COUNT
 
 PROVIDER_PREFIX = "MMO_PROVIDER__"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)

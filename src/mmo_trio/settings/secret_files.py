@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import stat
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from mmo_sansio.providers.registry import ProviderKind
+from mmo_sansio.values.fields import SettingsError
+from mmo_trio.settings.toml_files import read_toml
 from mmo_trio.settings.values import mask_database_url
 
 
@@ -40,8 +41,8 @@ def _is_readable_by_all(file: Path) -> bool:
 
 def _document(file: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_toml(file, "")
+    except SettingsError:
         return {}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from attrs import evolve, field, fields, frozen, has
+from attrs import asdict, evolve, field, fields, frozen, has
 
 from mmo_sansio.api.incoming.creation_body import LARGEST_BODY_BYTES
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
@@ -20,6 +20,7 @@ from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS, Brea
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
+from mmo_sansio.values.fields import SWITCH, Field, fields_of, one_of, setting
 from mmo_sansio.values.model import Terms
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.values import (
@@ -36,16 +37,13 @@ from mmo_trio.settings.values import (
     SIZE,
     SPAN,
     SPAN_OR_OFF,
-    SWITCH,
     TITLE,
     URL,
     WEBHOOK_URL,
     ListenAddress,
     Network,
     ReversalLimit,
-    ValueKind,
     from_seconds,
-    one_of,
     to_seconds,
 )
 
@@ -59,13 +57,6 @@ ENGINE_QUEUE_MAX = 4096
 
 # Inputs in one commit: above this the store gains nothing and the first caller waits longer.
 ENGINE_BATCH_MAX = 256
-
-
-def setting(kind: ValueKind, default: Any, meaning: str, *, default_text: str = "") -> Any:
-    """Define a key of a section; `default_text` describes a default of None."""
-    return field(
-        default=default, metadata={"kind": kind, "meaning": meaning, "default_text": default_text}
-    )
 
 
 @frozen
@@ -572,16 +563,10 @@ ENV_PREFIX = "MMO_"
 
 
 @frozen
-class Setting:
+class Setting(Field):
     """Describes one key."""
 
-    section: str
-    name: str
-    kind: ValueKind
-    default: Any
-    default_text: str
-    """How people read the default, as far as its value does not say it."""
-    meaning: str
+    section: str = field(kw_only=True)
 
     @property
     def key(self) -> str:
@@ -598,9 +583,10 @@ class Setting:
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
         setting.key: setting
-        for section, kind in SECTIONS.items()
+        for section, table in SECTIONS.items()
         for setting in (
-            Setting(section, key.name, default=key.default, **key.metadata) for key in fields(kind)
+            Setting(**asdict(declared, recurse=False), section=section)
+            for declared in fields_of(table)
         )
     }
 )

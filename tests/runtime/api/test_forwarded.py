@@ -13,7 +13,7 @@ from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.values import NETWORKS
 from tests.support.sqlite_store import StoreFile
 
-PROXIES = TrustedProxies(NETWORKS.parse(["10.0.0.0/8", "fd00::/8"]), write_host=True)
+PROXIES = TrustedProxies(NETWORKS.read(["10.0.0.0/8", "fd00::/8"]), write_host=True)
 PROXY = "10.0.0.1"
 MAPPED = "::ffff:10.0.0.1"
 CLIENT = "192.0.2.7"
@@ -63,7 +63,7 @@ def test_a_clients_own_host_and_scheme_are_not_believed_unless_the_proxy_writes_
 def test_an_unreadable_forwarded_address_is_unknown_and_in_no_network(forwarded: str) -> None:
     address = PROXIES.client_address(PROXY, [forwarded])
     assert address is None
-    assert not is_in_networks(address, NETWORKS.parse(["0.0.0.0/0", "::/0"]))
+    assert not is_in_networks(address, NETWORKS.read(["0.0.0.0/0", "::/0"]))
 
 
 def test_a_trusted_proxy_that_names_no_client_leaves_it_unknown() -> None:

@@ -68,9 +68,9 @@ class Bench:
 
     def hooks(self) -> Webhooks:
         endpoint = WebhookEndpoint(
-            self.provider, (TOKEN, PREVIOUS), NETWORKS.parse(list(self.allowed))
+            self.provider, (TOKEN, PREVIOUS), NETWORKS.read(list(self.allowed))
         )
-        proxies = TrustedProxies(NETWORKS.parse(list(self.proxies)))
+        proxies = TrustedProxies(NETWORKS.read(list(self.proxies)))
         return Webhooks(
             {"test": endpoint},
             self.store,

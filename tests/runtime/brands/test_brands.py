@@ -26,7 +26,7 @@ from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, check_new_ids
 from mmo_trio.brands.edit import InvalidEdit, brand_form, edit_brand
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.settings.values import SettingsError
+from mmo_trio.settings import SettingsError
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore
 from tests.conformance.driver import NOON, submit_batch

@@ -24,7 +24,7 @@ from mmo_trio.brands.file import (
     key_names,
     parse_brands,
 )
-from mmo_trio.settings.values import SettingsError
+from mmo_trio.settings import SettingsError
 
 DOCS = Path(__file__).parents[3] / "docs"
 RULES = EgressRules()

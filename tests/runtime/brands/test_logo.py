@@ -10,7 +10,7 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Brand, Logo, PageAppearance
 from mmo_trio.brands.description import brand_differences
 from mmo_trio.brands.file import LOGO_BYTES_MAX, FileTable, logo, parse_brands, read_brands_file
-from mmo_trio.settings.values import SettingsError
+from mmo_trio.settings import SettingsError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mmo_trio.brands.master_key import create_master_key, load_master_keys, replace_master_keys
-from mmo_trio.settings.values import SettingsError
+from mmo_trio.settings import SettingsError
 
 ONE, TWO = (base64.b64encode(bytes([number]) * 32) for number in (1, 2))
 

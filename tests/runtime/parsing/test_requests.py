@@ -24,7 +24,7 @@ from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.http.server.connection import RequestReader
-from mmo_trio.settings.values import parse_networks
+from mmo_trio.settings.values import NETWORKS
 from tests.support import hostile_input
 from tests.support.api_requests import BRAND, SETTINGS, TOKEN, ULID
 from tests.support.hostile_input import BODY_BYTES, CREATE, HEAD_BYTES, chunked, cut, request_head
@@ -35,7 +35,7 @@ Pieces: TypeAlias = tuple[bytes, ...]
 READ_BYTES = 64 * 1024
 JSON = b"Content-Type: application/json\r\n"
 LIMITS = HeadLimits()
-PROXIES = TrustedProxies(parse_networks("10.0.0.0/8"))
+PROXIES = TrustedProxies(NETWORKS.read("10.0.0.0/8"))
 
 
 def parse_request(pieces: Iterable[bytes]) -> object:

@@ -21,13 +21,12 @@ from mmo_trio.settings import (
     effective_settings,
     format_span,
     load_settings,
-    parse_span,
 )
 from mmo_trio.settings.describe import settings_page
 from mmo_trio.settings.load import PENDING_TIMEOUT_MIN
 from mmo_trio.settings.sections import SETTINGS
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
-from mmo_trio.settings.values import InvalidSettingValue, mask_database_url, parse_amounts
+from mmo_trio.settings.values import AMOUNTS, SPAN, mask_database_url
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import open_store
 
@@ -114,8 +113,8 @@ def test_every_further_limit_has_its_default(place: str, value: object) -> None:
     ],
 )
 def test_durations_are_read_and_written(text: str, span: Span) -> None:
-    assert parse_span(text) == span
-    assert parse_span(format_span(span)) == span
+    assert SPAN.read(text) == span
+    assert SPAN.read(format_span(span)) == span
 
 
 def in_file(folder: Path, text: str) -> Path:
@@ -426,12 +425,12 @@ def test_the_ready_line_holds_the_key_only_when_there_is_one() -> None:
 
 @pytest.mark.parametrize("value", [["XOF 25.000"], ["KES 1.500"], ["KES 1e3"]])
 def test_an_amount_whose_point_may_part_thousands_is_refused(value: list[str]) -> None:
-    with pytest.raises(InvalidSettingValue):
-        parse_amounts(value)
+    with pytest.raises(SettingsError):
+        AMOUNTS.read(value)
 
 
 def test_every_amount_of_a_setting_begins_with_its_currency() -> None:
-    assert parse_amounts(["KES 5000"])[0].minor == 500_000
+    assert AMOUNTS.read(["KES 5000"])[0].minor == 500_000
     environment = {"MMO_CONSOLE_REVERSAL_LIMITS": "support KES 5000, approver KES 50000"}
     limits = load_settings(environment=environment).console.reversal_limits
     assert [str(each) for each in limits] == ["support KES 5000.00", "approver KES 50000.00"]

@@ -12,8 +12,9 @@ from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.cli.support.options import data_option, json_option
 from mmo_trio.cli.support.output import print_json, print_status
 from mmo_trio.cli.support.target import default_data_directory, running_address
-from mmo_trio.settings import format_span, parse_span
+from mmo_trio.settings import SettingsError, format_span
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
+from mmo_trio.settings.values import SPAN
 from mmo_trio.system.clock import GatewayClock, read_offset, write_offset
 
 # The sandbox answers once everything that falls due on the way is decided.
@@ -35,9 +36,9 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
     A running sandbox decides everything that falls due on the way before this command ends; in one
     that doesn't run, it falls due at the next start."""
     try:
-        step = parse_span(span)
-    except ValueError as fault:
-        raise UsageProblem(f"SPAN {fault}.") from None
+        step = SPAN.read(span)
+    except SettingsError as error:
+        raise UsageProblem(f"SPAN {error}") from None
 
     directory = data or default_data_directory()
     if not directory.is_dir():

@@ -16,6 +16,7 @@ import click
 import structlog
 import trio
 
+from mmo_sansio.values.fields import raise_faults
 from mmo_trio.cli.support.errors import UsageProblem, exit_on_fault, run_reporting_errors
 from mmo_trio.cli.support.options import Command, file_type, json_option
 from mmo_trio.cli.support.output import print_json, print_status, print_table
@@ -30,7 +31,6 @@ from mmo_trio.settings.service import (
     check_production,
     sandbox_presets,
 )
-from mmo_trio.settings.values import raise_faults
 from mmo_trio.storage.open_store import is_shared_store
 from mmo_trio.storage.sqlite.files import ServingLock
 from mmo_trio.system.clock import BootClock

@@ -12,12 +12,13 @@ from mmo_sansio.messages.inputs import ConfirmPage, DepositNotified
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import format_with_microseconds
+from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.model import Brand, Method, Party
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.problems import FieldError, ProblemError
 from mmo_sansio.values.strict_json import JsonNumber, parse_object
 from mmo_trio.pages.context import pages_context, reject_cross_site_post, sandbox_context
-from mmo_trio.settings.values import InvalidSettingValue, parse_span
+from mmo_trio.settings.values import SPAN
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 JsonBody = dict[str, Any]
@@ -30,9 +31,9 @@ pages.before_request(reject_cross_site_post)
 async def clock() -> Response:
     body = await _read_json_body()
     try:
-        span = parse_span(_required_text(body, "advance"))
-    except InvalidSettingValue as error:
-        raise validation_error("advance", str(error)) from None
+        span = SPAN.read(_required_text(body, "advance"))
+    except SettingsError as error:
+        raise validation_error("advance", str(error).removesuffix(".")) from None
     now = await sandbox_context().advance_clock(span)
     return json_response({"now": format_with_microseconds(now)})
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol
 
 from attrs import frozen
 
@@ -20,12 +20,13 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, Provid
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings, CircuitBreaker
 from mmo_sansio.values.clock import SECOND, Moment, MonotonicInstant, Span
+from mmo_sansio.values.fields import Kind
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
 from mmo_trio.settings.operator_signs import SIGN_KEYS, read_operator_sign
 from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
-from mmo_trio.settings.values import InvalidSettingValue, parse_amounts, parse_networks
+from mmo_trio.settings.values import AMOUNTS, NETWORKS
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint, rate_limit
 from mmo_trio.workers.providers.shared_tokens import SharedTokens
@@ -35,8 +36,6 @@ from mmo_trio.workers.providers.shared_tokens import SharedTokens
 FILE_SUFFIX = "_file"
 
 SECRET_BYTES_MAX = 64 * 1024
-
-T = TypeVar("T")
 
 _OTHER_KEYS = (
     "kind",
@@ -132,7 +131,7 @@ def open_account(
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
 
         webhook_generation = _integer_in_range(options, common.HOOKS_GENERATION)
-        allowed = _list(options, "hooks_from", parse_networks, "Leave it out for any address.")
+        allowed = _list(options, "hooks_from", NETWORKS)
         per_minute = Options(options).integer("requests_per_minute", 0)
         answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
@@ -219,7 +218,7 @@ def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
 
 def _float_watch(options: Mapping[str, Any]) -> FloatWatch:
     interval = Span(_integer_in_range(options, common.BALANCE_INTERVAL) * SECOND)
-    minimums = _list(options, "float_minimums", parse_amounts, "Leave it out for none.")
+    minimums = _list(options, "float_minimums", AMOUNTS)
     return FloatWatch(interval, minimums, _integer_in_range(options, common.FLOAT_HOURS))
 
 
@@ -273,13 +272,11 @@ def _read_option_files(written: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _list(
-    options: Mapping[str, Any], key: str, parse: Callable[[Any], tuple[T, ...]], remedy: str
-) -> tuple[T, ...]:
+def _list(options: Mapping[str, Any], key: str, kind: Kind) -> Any:
     try:
-        return parse(options.get(key, []))
-    except InvalidSettingValue as fault:
-        raise OptionError(key, f"{fault}.", remedy) from None
+        return kind.read(options.get(key, []))
+    except SettingsError as error:
+        raise OptionError(key, error.fault, error.remedy) from None
 
 
 def _raise_settings_error(section: ProviderSection, error: OptionError) -> NoReturn:
