@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mmo_sansio.values.fields import Field
 from mmo_trio.brands.file import (
     BRAND_FIELDS,
     BRAND_LIMIT_FIELDS,
     METHOD_FIELDS,
     METHOD_LIMIT_FIELDS,
     PAGE_FIELDS,
-    BrandField,
 )
 
 PAGE = Path(__file__).with_name("brands.md")
@@ -114,9 +114,10 @@ def page() -> str:
     )
 
 
-def _section(title: str, keys: tuple[BrandField, ...]) -> str:
+def _section(title: str, keys: tuple[Field, ...]) -> str:
     rows = (
-        f"| `{each.key}` | {each.kind.name} | {each.default} | {each.meaning} |\n" for each in keys
+        f"| `{each.name}` | {each.kind.name} | {each.default_words} | {each.meaning} |\n"
+        for each in keys
     )
     return f"\n## {title}\n\n| Key | Kind | Default | Meaning |\n|---|---|---|---|\n{''.join(rows)}"
 

@@ -76,9 +76,9 @@ def test_every_kind_of_provider_has_its_page(pages: dict[str, str], kind: str) -
 def test_every_key_of_a_brand_is_documented(pages: dict[str, str]) -> None:
     keys = (*BRAND_FIELDS, *BRAND_LIMIT_FIELDS, *METHOD_FIELDS, *METHOD_LIMIT_FIELDS, *PAGE_FIELDS)
     assert [
-        each.key
+        each.name
         for each in keys
-        if f"| `{each.key}` | {each.kind.name} |" not in pages["brands.md"]
+        if f"| `{each.name}` | {each.kind.name} |" not in pages["brands.md"]
     ] == []
 
 

@@ -233,6 +233,7 @@ def of_text(parse: Callable[[str], T]) -> Callable[[Any], T]:
 
 def of_list(parse: Callable[[str], T]) -> Callable[[Any], tuple[T, ...]]:
     """Return the parser of a list, or of text with commas, as an environment variable has it."""
+    parse_part = of_text(parse)
 
     def read(value: Any) -> tuple[T, ...]:
         parts = value
@@ -240,7 +241,7 @@ def of_list(parse: Callable[[str], T]) -> Callable[[Any], tuple[T, ...]]:
             parts = [part for part in value.split(",") if part.strip()]
         if not isinstance(parts, list):
             raise ValueError("it is no list")
-        return tuple(parse(str(part).strip()) for part in parts)
+        return tuple(parse_part(part) for part in parts)
 
     return read
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from mmo_sansio.values.fields import Field
 from mmo_sansio.values.model import (
     Brand,
     BrandLimits,
@@ -24,13 +25,12 @@ from mmo_trio.brands.file import (
     BRAND_LIMIT_FIELDS,
     METHOD_FIELDS,
     PAGE_FIELDS,
-    BrandField,
     limit_amounts,
 )
 
 # The fields of each class of the model; keys of the API are none of it (A5).
-_FIELDS: Final[Mapping[type, Sequence[BrandField]]] = {
-    Brand: [brand_field for brand_field in BRAND_FIELDS if brand_field.key != "api_keys"],
+_FIELDS: Final[Mapping[type, Sequence[Field]]] = {
+    Brand: [brand_field for brand_field in BRAND_FIELDS if brand_field.name != "api_keys"],
     BrandLimits: BRAND_LIMIT_FIELDS,
     PageAppearance: PAGE_FIELDS,
     Method: METHOD_FIELDS,
@@ -73,7 +73,7 @@ def _members(value: Any) -> Mapping[str, Any] | None:
     """Return the values in a table by their keys in the file; None for what is no table."""
     match value:
         case Brand() | BrandLimits() | PageAppearance() | Method():
-            return {field.key: getattr(value, field.attribute) for field in _FIELDS[type(value)]}
+            return {field.name: getattr(value, field.attribute) for field in _FIELDS[type(value)]}
         case ReusePolicy():
             return {type_.value: value.for_type(type_) for type_ in Type}
         case Limits():
@@ -153,15 +153,15 @@ def _member_text(method: str, place: str) -> str:
 
 def _values(brand: Brand) -> Iterator[tuple[Member, Any]]:
     for field in _FIELDS[Brand]:
-        if field.key != "method":
-            yield from _leaves("", field.key, getattr(brand, field.attribute))
+        if field.name != "method":
+            yield from _leaves("", field.name, getattr(brand, field.attribute))
     for method in brand.methods:
         name = method_name(method)
         # The provider stands for the method itself: it says that there is one.
         yield (name, ""), f"provider {method.provider}"
         for method_field in METHOD_FIELDS:
-            if method_field.key not in ("key", "country", "provider"):
-                yield from _leaves(name, method_field.key, getattr(method, method_field.attribute))
+            if method_field.name not in ("key", "country", "provider"):
+                yield from _leaves(name, method_field.name, getattr(method, method_field.attribute))
 
 
 def _leaves(method: str, place: str, value: Any) -> Iterator[tuple[Member, Any]]:

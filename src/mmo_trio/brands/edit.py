@@ -15,31 +15,28 @@ from attrs import evolve
 from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation
 from mmo_sansio.values.number_format import format_number
-from mmo_trio.brands.description import method_name
 from mmo_trio.brands.file import (
     BRAND_LIMIT_FIELDS,
     METHOD_LIMIT_FIELDS,
-    FileTable,
-    brand_limits,
+    field_names,
     flow_fault,
-    key_names,
     limit_amounts,
-    method_limits,
+    read_brand_limits,
+    read_method_limits,
 )
 
 # The limits of a brand that can be edited.
-BRAND_LIMITS = key_names(BRAND_LIMIT_FIELDS)
+BRAND_LIMITS = field_names(BRAND_LIMIT_FIELDS)
 
 # The limits of a method in one currency that can be edited.
-METHOD_LIMITS = key_names(METHOD_LIMIT_FIELDS)
+METHOD_LIMITS = field_names(METHOD_LIMIT_FIELDS)
 
 
 class InvalidEdit(Exception):
     """Reports a limit that cannot be used; the message names the fault and the remedy."""
 
-    def __init__(self, field: str, error: SettingsError) -> None:
-        sentences = f"{error.fault} {error.remedy}".rstrip()
-        super().__init__(sentences[0].upper() + sentences[1:])
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
 
         # The name of the form's field.
         self.field = field
@@ -67,12 +64,12 @@ def edit_brand(brand: Brand, form: Mapping[str, str], *, elsewhere: Collection[s
 
     `elsewhere` are the providers whose payers do not confirm on the phone."""
     # Only limits and flows: whatever else a form holds is not read.
-    limits = _brand_limits(brand, form)
+    limits = _brand_limits(form)
     methods = tuple(
         evolve(
             method,
             operations=_flows(number, method, form, elsewhere),
-            limits=_method_limits(brand, number, method, form),
+            limits=_method_limits(number, method, form),
         )
         for number, method in enumerate(brand.methods)
     )
@@ -85,33 +82,23 @@ def _flows(
     flows = frozenset(flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on")
     # The rules of the file, and faults at the field of the form.
     if (fault := flow_fault(flows, method.provider, elsewhere)) is not None:
-        error = SettingsError("flows", fault, "Use web/payin.")
-        raise InvalidEdit(f"{number}.{Operation.DIRECT_PAYIN.value}", error)
+        raise InvalidEdit(f"{number}.{Operation.DIRECT_PAYIN.value}", f"{fault} Use web/payin.")
     return flows
 
 
-def _brand_limits(brand: Brand, form: Mapping[str, str]) -> BrandLimits:
+def _brand_limits(form: Mapping[str, str]) -> BrandLimits:
     texts = _given(form, "", BRAND_LIMITS)
     for name, text in texts.items():
         if not (text.isascii() and text.isdigit() and len(text) <= 9):
-            raise InvalidEdit(
-                name, SettingsError(name, f"{text!r} is no whole number.", "Write digits only.")
-            )
+            raise InvalidEdit(name, f"{text!r} is no whole number. Write digits only.")
 
-    limits = {name: int(text) for name, text in texts.items()}
     try:
-        read: BrandLimits = brand_limits.read(
-            FileTable(f"brand {brand.id}", {"limits": limits}), "limits"
-        )
+        return read_brand_limits({name: int(text) for name, text in texts.items()})
     except SettingsError as error:
-        raise InvalidEdit(error.location.rpartition(", ")[2], error) from None
-
-    return read
+        raise InvalidEdit(error.location, _sentence(error)) from None
 
 
-def _method_limits(
-    brand: Brand, number: int, method: Method, form: Mapping[str, str]
-) -> Mapping[str, Limits]:
+def _method_limits(number: int, method: Method, form: Mapping[str, str]) -> Mapping[str, Limits]:
     # Only currencies that the method has: a form adds none.
     tables = {
         currency: _given(form, f"{number}.{currency}.", METHOD_LIMITS) for currency in method.limits
@@ -119,21 +106,18 @@ def _method_limits(
     for currency, texts in tables.items():
         for name in ("min", "max"):
             if name not in texts:
-                error = SettingsError(
-                    name, "it is missing.", "Give a smallest and a largest amount."
-                )
-                raise InvalidEdit(f"{number}.{currency}.{name}", error)
+                message = "It is missing. Give a smallest and a largest amount."
+                raise InvalidEdit(f"{number}.{currency}.{name}", message)
 
-    table = FileTable(f"brand {brand.id}, method {method_name(method)}", {"limits": tables})
     try:
-        limits: Mapping[str, Limits] = method_limits.read(table, "limits")
+        return read_method_limits(tables)
     except SettingsError as error:
-        # The location ends with the key of the file: `limits.KES.max`, or `limits.KES` for what
-        # concerns several.
-        currency, _, name = error.location.rpartition("limits.")[2].partition(".")
-        raise InvalidEdit(f"{number}.{currency}.{name or 'min'}", error) from None
+        # The location is the place in the table: `KES.max`.
+        raise InvalidEdit(f"{number}.{error.location}", _sentence(error)) from None
 
-    return limits
+
+def _sentence(error: SettingsError) -> str:
+    return f"It {error.fault} {error.remedy}".rstrip()
 
 
 def _given(form: Mapping[str, str], prefix: str, keys: tuple[str, ...]) -> Mapping[str, str]:

@@ -1,27 +1,43 @@
-"""Defines the fields of `brands.toml`, the brands and their methods, and reads the file strictly: a
-fault is named with its remedy.
+"""Defines the fields of `brands.toml`, the brands and their methods, and reads the file strictly.
 
-Each field stands in one table, with its key, its meaning, and how its value is read and checked.
-The file is read by these tables, the page of the documentation is made from them, and brands are
-shown, compared and edited by their keys."""
+The file is read by these fields, the page of the documentation is made from them, and brands are
+shown, compared and edited by their names. The file is the only source: a value has the type of TOML
+that is its own, and no environment variable replaces it."""
 
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from attrs import Factory, evolve, field, fields, frozen
 
 from mmo_sansio.http import egress_rules
 from mmo_sansio.values import model
-from mmo_sansio.values.fields import SettingsError, collected, raise_faults
+from mmo_sansio.values.fields import (
+    REQUIRED,
+    SWITCH,
+    Field,
+    InvalidValue,
+    Kind,
+    SettingsError,
+    collected,
+    matching,
+    of_list,
+    of_text,
+    raise_faults,
+    read_fields,
+    table,
+    tables,
+    whole_number,
+)
 from mmo_sansio.values.money import CURRENCIES, AmountError, Money, written_money
 from mmo_sansio.values.near_match import near_match
+from mmo_trio.settings.toml_files import parse_toml, read_text
+
+T = TypeVar("T")
 
 # The largest limit on a brand's requests or pending payments.
 BRAND_LIMIT_MAX = 1_000_000
@@ -38,14 +54,22 @@ LOGO_BYTES_MAX = 4_096
 
 _API_KEY_PATTERN = re.compile(r"[!-~]{1,256}", re.ASCII)
 _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
+_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_KEY_PATTERN = re.compile(
+    r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?", re.ASCII
+)
+_COUNTRY_PATTERN = re.compile(r"[A-Z]{2}", re.ASCII)
+_COLOUR_PATTERN = re.compile(r"#[0-9A-Fa-f]{6}", re.ASCII)
+_PHONE_PATTERN = re.compile(r"\+[1-9](?: ?[0-9]){5,14}", re.ASCII)
+
+_NO_LIMIT: Final = "no limit"
+_NOT_SHOWN: Final = "nothing is shown"
 
 
 @frozen
-class FileTable:
-    """Reads the values of one table of the file, and knows its location."""
+class FileContext:
+    """Holds what a file of brands is judged by, beside itself."""
 
-    location: str
-    values: Mapping[str, Any]
     providers: Mapping[str, str] = Factory(dict)
     """The titles of the configured providers by name."""
     rules: egress_rules.EgressRules = egress_rules.EgressRules()
@@ -55,129 +79,84 @@ class FileTable:
     elsewhere: Collection[str] = ()
     """The names of the providers whose payers confirm at a page of the operator, or with a code."""
 
-    def fail(self, key: str, fault: str, remedy: str) -> NoReturn:
-        raise SettingsError(f"{self.location}, {key}", fault, remedy)
 
-    def text(self, key: str, length_max: int = 255) -> str:
-        """Return a text that is not blank."""
-        value = self.values.get(key)
-        # Blank is missing: a name of spaces would show nothing.
-        if not isinstance(value, str) or not value.strip() or len(value) > length_max:
-            self.fail(key, "it is missing or no text.", f"Give 1 to {length_max} characters.")
-        return value
-
-    def text_list(self, key: str) -> tuple[str, ...]:
-        values = self.values.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            self.fail(key, "it is no list of texts.", f'Write {key} = ["…"].')
-        return tuple(values)
-
-    def table(self, key: str, remedy: str) -> FileTable:
-        value = self.values.get(key)
-        if not isinstance(value, dict):
-            self.fail(key, "it is no table.", remedy)
-        return evolve(self, location=f"{self.location}, {key}", values=value)
-
-    def tables(self, key: str, header: str) -> Sequence[FileTable]:
-        values = self.values.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-            self.fail(key, "it is no list of tables.", f"Begin each with {header}.")
-        return [
-            evolve(self, location=f"{self.location}, {header} {n}", values=value)
-            for n, value in enumerate(values, 1)
-        ]
-
-    def unknown_keys(self, known: Iterable[str]) -> Iterator[SettingsError]:
-        """Yield a fault for each key that is none of these: misspelt, a limit of a brand would
-        silently not apply."""
-        for key in self.values:
-            if key not in known:
-                remedy = near_match(key, known)
-                yield SettingsError(f"{self.location}, {key}", "there is no such key.", remedy)
-
-    def attributes(self, known: Sequence[BrandField]) -> dict[str, Any]:
-        """Return the attributes that the table sets; for what it leaves out the model has a
-        default. Raises SettingsError, which names the faults of all keys."""
-        faults = list(self.unknown_keys(key_names(known)))
-        read: dict[str, Any] = {}
-        for key in known:
-            # A required key that is missing is read, too, which is the fault.
-            if key.key in self.values or key.default == REQUIRED:
-                with collected(faults):
-                    read[key.attribute] = key.kind.read(self, key.key)
-
-        raise_faults(faults)
-        return read
+def field_names(known: Iterable[Field]) -> tuple[str, ...]:
+    """Return the names of these fields."""
+    return tuple(known_field.name for known_field in known)
 
 
-@frozen
-class FieldKind:
-    """Says how a kind of value is read from a table, by its key; what can't be used raises
-    SettingsError."""
+def _written(kind: Kind, type_: type) -> Kind:
+    """Return the kind of the same values, where they have this type in TOML."""
 
-    name: str
-    """The form of its values, for people."""
-    read: Callable[[FileTable, str], Any]
+    def parse(value: Any) -> Any:
+        if type(value) is not type_:
+            raise ValueError(f"it is no {type_.__name__}")
+        return kind.parse(value)
 
-
-@frozen
-class BrandField:
-    """Describes one key."""
-
-    key: str
-    kind: FieldKind
-    default: str
-    """What holds without it, for people; REQUIRED: it may not be left out."""
-    meaning: str
-    attribute: str = field(default=Factory(lambda self: self.key, takes_self=True))
-    """The name of its value in the model."""
+    return evolve(kind, parse=parse)
 
 
-REQUIRED: Final = "required"
-_NO_LIMIT: Final = "no limit"
-_NOT_SHOWN: Final = "nothing is shown"
+def _text(
+    parse: Callable[[str], Any] = str,
+    demand: str | None = None,
+    example: str = '"…"',
+    *,
+    name: str = "text",
+    length_max: int = 255,
+) -> Kind:
+    def read(text: str) -> Any:
+        if len(text) > length_max:
+            raise ValueError("it is too long")
+        return parse(text)
+
+    demand = demand or f"text of 1 to {length_max} characters"
+    return _written(Kind(name, of_text(read), demand, example), str)
 
 
-def key_names(known: Iterable[BrandField]) -> tuple[str, ...]:
-    """Return the keys of these fields."""
-    return tuple(key.key for key in known)
+def _matching(pattern: re.Pattern[str], demand: str, example: str) -> Kind:
+    return _written(matching(pattern, demand, example), str)
 
 
-def _text_matching(pattern: str, remedy: str) -> FieldKind:
-    def read(table: FileTable, key: str) -> str:
-        value = table.text(key)
-        if not re.fullmatch(pattern, value, re.ASCII):
-            table.fail(key, f"{value!r} can't be used.", remedy)
-        return value
-
-    return FieldKind("text", read)
-
-
-def _kind(name: str) -> Callable[[Callable[[FileTable, str], Any]], FieldKind]:
-    """Return a decorator that turns a function, the reader of a value, into its kind: `read` of
-    that calls the function."""
-    return partial(FieldKind, name)
-
-
-_TEXT: Final = FieldKind("text", FileTable.text)
-_TEXTS: Final = FieldKind("list of texts", FileTable.text_list)
+def _texts(
+    parse: Callable[[str], Any],
+    demand: str,
+    example: str,
+    gather: Callable[[tuple[Any, ...]], Any] = tuple,
+    *,
+    name: str = "list of texts",
+    is_secret: bool = False,
+) -> Kind:
+    """Return the kind of lists whose parsed texts this function puts together."""
+    read = of_list(parse)
+    kind = Kind(name, lambda values: gather(read(values)), demand, example, is_secret=is_secret)
+    return _written(kind, list)
 
 
-@_kind("amount in quotes")
-def _amount(table: FileTable, key: str) -> Money:
-    """Read the exact amount at `limits.CURRENCY.NAME`; a TOML float would have lost digits already
-    (G6)."""
-    # The key is the whole place, `limits.KES.max`, as messages name it.
-    _, currency, name = key.split(".")
-    value = table.values["limits"][currency][name]
+def _judged(parse: Callable[[str], T], remedy: str) -> Callable[[str], T]:
+    """Return the parser that tells a fault in the words of the error."""
 
-    # A whole number is exact, and true is none.
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        table.fail(key, f"{value!r} is no exact amount.", f'Put it in quotes: "{value}".')
-    try:
-        return written_money(str(value), currency)
-    except AmountError as error:
-        table.fail(key, f"it {error}.", 'Write it like "10.50".')
+    def read(text: str) -> T:
+        try:
+            return parse(text)
+        except egress_rules.UrlError as error:
+            raise InvalidValue(str(error), remedy) from None
+
+    return read
+
+
+def _amount(currency: str) -> Kind:
+    """Return the kind of exact amounts; a TOML float would have lost digits already (G6)."""
+
+    def parse(value: Any) -> Money:
+        # A whole number is exact, and true is none.
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise InvalidValue("is no exact amount.", f'Put it in quotes: "{value}".')
+        try:
+            return written_money(str(value), currency)
+        except AmountError as error:
+            raise InvalidValue(f"{error}.", 'Write it like "10.50".') from None
+
+    return Kind("amount in quotes", parse, "an amount", '"10"')
 
 
 # The keys of the largest sum of a day, by type of payment.
@@ -185,21 +164,28 @@ DAILY_LIMITS: Final[Mapping[str, model.Type]] = {
     f"daily_{type_.value}": type_ for type_ in model.Type
 }
 
-# The keys of a method's limits in one currency.
-METHOD_LIMIT_FIELDS: Final = (
-    BrandField("min", _amount, REQUIRED, "The smallest amount (C11)."),
-    BrandField("max", _amount, REQUIRED, "The largest amount (C11)."),
-    *(
-        BrandField(
-            key,
-            _amount,
-            _NO_LIMIT,
-            f"The largest sum of the {type.value} payments of a day, by UTC (422 "
-            f"`brand_daily_limit`).",
-        )
-        for key, type in DAILY_LIMITS.items()
-    ),
-)
+
+def _method_limit_fields(currency: str) -> tuple[Field, ...]:
+    amount = _amount(currency)
+    return (
+        Field("min", amount, REQUIRED, "The smallest amount (C11)."),
+        Field("max", amount, REQUIRED, "The largest amount (C11)."),
+        *(
+            Field(
+                name,
+                amount,
+                None,
+                f"The largest sum of the {type.value} payments of a day, by UTC (422 "
+                "`brand_daily_limit`).",
+                _NO_LIMIT,
+            )
+            for name, type in DAILY_LIMITS.items()
+        ),
+    )
+
+
+# The fields of a method's limits in one currency, here of any.
+METHOD_LIMIT_FIELDS: Final = _method_limit_fields("KES")
 
 
 def limit_amounts(limits: model.Limits) -> Mapping[str, Money]:
@@ -208,44 +194,44 @@ def limit_amounts(limits: model.Limits) -> Mapping[str, Money]:
     return {"min": limits.minimum, "max": limits.maximum, **daily}
 
 
-@_kind("table by currency")
-def method_limits(table: FileTable, key: str) -> Mapping[str, model.Limits]:
+def _limits_in(currency: str, values: Mapping[str, Any]) -> model.Limits:
+    if currency not in CURRENCIES:
+        remedy = near_match(currency, CURRENCIES)
+        raise InvalidValue("ISO 4217 has no such currency.", remedy)
+
+    amounts = read_fields(_method_limit_fields(currency), values)
+    # No payment would fit.
+    if amounts["min"].minor > amounts["max"].minor:
+        raise SettingsError("min", "is above max.", "Exchange them.")
+
+    daily = {type: amounts[name] for name, type in DAILY_LIMITS.items() if name in amounts}
+    return model.Limits(amounts["min"], amounts["max"], daily)
+
+
+def read_method_limits(values: Mapping[str, Any]) -> Mapping[str, model.Limits]:
     """Read the limits of a method by currency. Raises SettingsError."""
-    values = table.values.get(key)
-    example = 'Write limits.KES = { min = "10", max = "150000" }.'
-    if not isinstance(values, dict) or not values:
-        table.fail(key, "they are missing.", example)
+    if not values:
+        raise InvalidValue("has no currency.", 'Write limits.KES = { min = "10", max = "150000" }.')
 
-    limits = {}
-    for currency, bounds in values.items():
-        where = f"{key}.{currency}"
-        if currency not in CURRENCIES:
-            table.fail(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
-
-        if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= set(
-            key_names(METHOD_LIMIT_FIELDS)
-        ):
-            table.fail(
-                where, f"it needs min and max, and may have {', '.join(DAILY_LIMITS)}.", example
-            )
-
-        amounts = {name: _amount.read(table, f"{where}.{name}") for name in bounds}
-        # No payment would fit.
-        if amounts["min"].minor > amounts["max"].minor:
-            table.fail(where, "min is above max.", "Exchange them.")
-
-        daily = {type: amounts[name] for name, type in DAILY_LIMITS.items() if name in amounts}
-        limits[currency] = model.Limits(amounts["min"], amounts["max"], daily)
-
-    return limits
+    # Its fields are the currencies, each with its amounts.
+    example = '{ min = "10", max = "150000" }'
+    return read_fields(
+        [
+            Field(currency, table(partial(_limits_in, currency), example), None, "Its limits.")
+            for currency in values
+        ],
+        values,
+    )
 
 
-@_kind("text")
-def _provider(table: FileTable, key: str) -> str:
-    provider = table.text(key)
-    if provider not in table.providers:
-        table.fail(key, f"{provider!r} isn't configured.", near_match(provider, table.providers))
-    return provider
+def _provider(context: FileContext) -> Kind:
+    def parse(name: str) -> str:
+        if name not in context.providers:
+            fault = f"{name!r} isn't configured."
+            raise InvalidValue(fault, near_match(name, context.providers))
+        return name
+
+    return _text(parse)
 
 
 def flow_fault(
@@ -260,143 +246,130 @@ def flow_fault(
     )
 
 
-@_kind("list of texts")
-def _flows(table: FileTable, key: str) -> frozenset[model.Operation]:
-    operations = {operation.value: operation for operation in model.Operation}
-    flows = table.text_list(key)
-    for flow in flows:
-        if flow not in operations:
-            table.fail(key, f"{flow!r} is none.", near_match(flow, operations))
+def _flow(text: str) -> model.Operation:
+    flows = {operation.value: operation for operation in model.Operation}
+    if text not in flows:
+        raise InvalidValue(f"{text!r} is none.", near_match(text, flows))
+    return flows[text]
 
+
+def _flows(flows: tuple[model.Operation, ...]) -> frozenset[model.Operation]:
     if not flows:
-        table.fail(key, "there are none.", 'Write flows = ["direct/payin"].')
-
-    # Its own field reports a provider that is missing.
-    provider = table.values.get("provider")
-    if (fault := flow_fault(flows, provider, table.elsewhere)) is not None:
-        table.fail(key, fault, 'Write flows = ["web/payin"].')
-
-    return frozenset(operations[flow] for flow in flows)
+        raise InvalidValue("there are none.", 'Write it like ["direct/payin"].')
+    return frozenset(flows)
 
 
-# The keys of a `[[brand.method]]`.
-METHOD_FIELDS: Final = (
-    BrandField(
-        "key",
-        _text_matching(
-            r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?",
-            "Use 1 to 100 characters, no '/' and none of control.",
+def _method_fields(context: FileContext) -> tuple[Field, ...]:
+    return (
+        Field(
+            "key",
+            _matching(
+                _KEY_PATTERN, "1 to 100 characters, no '/' and none of control", '"mpesa_ke"'
+            ),
+            REQUIRED,
+            "The `{method}` of requests: 1 to 100 characters without `/`; capitals count (C10). A "
+            "key may occur once for each country.",
         ),
-        REQUIRED,
-        "The `{method}` of requests: 1 to 100 characters without `/`; capitals count (C10). A key "
-        "may occur once for each country.",
-    ),
-    BrandField("provider", _provider, REQUIRED, "The `NAME` of a `[provider.NAME]` of `mmo.toml`."),
-    BrandField(
-        "country",
-        _text_matching("[A-Z]{2}", 'Use ISO 3166-1 alpha-2, such as "KE".'),
-        REQUIRED,
-        "ISO 3166-1 alpha-2, in capitals.",
-    ),
-    BrandField(
-        "flows",
-        _flows,
-        REQUIRED,
-        "What requests may ask for: `direct/payin`, `direct/payout`, `qr/payin`, `web/payin`, "
-        "`direct/taxpayout`.",
-        attribute="operations",
-    ),
-    BrandField(
-        "limits",
-        method_limits,
-        REQUIRED,
-        "Limits in each currency that the method takes; see below.",
-    ),
-    BrandField(
-        "tax_authority_id",
-        _TEXT,
-        "the method's key",
-        "`party.id` of the tax payouts: the name of the authority (M5).",
-    ),
-    BrandField(
-        "tax_authority_account",
-        FieldKind("text", partial(FileTable.text, length_max=20)),
-        f"`{fields(model.Method).tax_authority_account.default}`",
-        "`party.msisdn` of the tax payouts: the authority's account, 1 to 20 characters (M5).",
-    ),
-    BrandField(
-        "push_accounts",
-        _TEXTS,
-        "`[]`",
-        "The offline deposits that belong to this method: `ACCOUNT`, or `ACCOUNT/PREFIX` for those "
-        "whose bill reference begins so; the longest prefix counts (S4).",
-    ),
-)
-
-
-@_kind("`[[brand.method]]` tables")
-def _methods(table: FileTable, key: str) -> tuple[model.Method, ...]:
-    faults: list[SettingsError] = []
-    read: list[dict[str, Any]] = []
-    for method in table.tables(key, "[[brand.method]]"):
-        with collected(faults):
-            read.append(method.attributes(METHOD_FIELDS))
-
-    raise_faults(faults)
-    _check_unique(
-        table.location, key, (f"{method['key']} in {method['country']}" for method in read)
-    )
-    return tuple(
-        model.Method(provider_title=table.providers[method["provider"]], **method)
-        for method in read
+        Field(
+            "provider",
+            _provider(context),
+            REQUIRED,
+            "The `NAME` of a `[provider.NAME]` of `mmo.toml`.",
+        ),
+        Field(
+            "country",
+            _matching(_COUNTRY_PATTERN, "a country of ISO 3166-1 alpha-2", '"KE"'),
+            REQUIRED,
+            "ISO 3166-1 alpha-2, in capitals.",
+        ),
+        Field(
+            "flows",
+            _texts(_flow, "a list of flows", '["direct/payin"]', _flows),
+            REQUIRED,
+            "What requests may ask for: `direct/payin`, `direct/payout`, `qr/payin`, `web/payin`, "
+            "`direct/taxpayout`.",
+            attribute="operations",
+        ),
+        Field(
+            "limits",
+            table(
+                read_method_limits,
+                '{ KES = { min = "10", max = "150000" } }',
+                name="table by currency",
+            ),
+            REQUIRED,
+            "Limits in each currency that the method takes; see below.",
+        ),
+        Field(
+            "tax_authority_id",
+            _text(),
+            None,
+            "`party.id` of the tax payouts: the name of the authority (M5).",
+            "the method's key",
+        ),
+        Field(
+            "tax_authority_account",
+            _text(length_max=20),
+            fields(model.Method).tax_authority_account.default,
+            "`party.msisdn` of the tax payouts: the authority's account, 1 to 20 characters (M5).",
+        ),
+        Field(
+            "push_accounts",
+            _texts(str, "a list of accounts", '["174379/ACME", "174380"]'),
+            (),
+            "The offline deposits that belong to this method: `ACCOUNT`, or `ACCOUNT/PREFIX` for "
+            "those whose bill reference begins so; the longest prefix counts (S4).",
+            "`[]`",
+        ),
     )
 
 
-@_kind("number")
-def _brand_limit(table: FileTable, key: str) -> int:
-    number = table.values[key]
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, int)
-        or not 1 <= number <= BRAND_LIMIT_MAX
-    ):
-        table.fail(
-            key, f"{number!r} can't be used.", f"Give a whole number from 1 to {BRAND_LIMIT_MAX}."
-        )
-    return number
+# The fields of a `[[brand.method]]`.
+METHOD_FIELDS: Final = _method_fields(FileContext())
 
 
-# The keys of a brand's `limits`.
+def _read_method(context: FileContext, values: Mapping[str, Any]) -> model.Method:
+    read = read_fields(_method_fields(context), values)
+    provider = read["provider"]
+    if (fault := flow_fault(read["operations"], provider, context.elsewhere)) is not None:
+        raise SettingsError("flows", fault, 'Write flows = ["web/payin"].')
+    return model.Method(provider_title=context.providers[provider], **read)
+
+
+_BRAND_LIMIT: Final = _written(whole_number(1, BRAND_LIMIT_MAX), int)
+
+# The fields of a brand's `limits`.
 BRAND_LIMIT_FIELDS: Final = (
-    BrandField(
+    Field(
         "requests_per_second",
-        _brand_limit,
-        _NO_LIMIT,
+        _BRAND_LIMIT,
+        None,
         "Requests of any kind (429 `too_many_requests`).",
-    ),
-    BrandField(
-        "requests_burst",
-        _brand_limit,
-        "those of one second",
-        "Requests that may come at once after a pause; needs `requests_per_second`.",
-    ),
-    BrandField(
-        "pending_payments",
-        _brand_limit,
         _NO_LIMIT,
+    ),
+    Field(
+        "requests_burst",
+        _BRAND_LIMIT,
+        None,
+        "Requests that may come at once after a pause; needs `requests_per_second`.",
+        "those of one second",
+    ),
+    Field(
+        "pending_payments",
+        _BRAND_LIMIT,
+        None,
         "Payments that may be pending at the same time (422 `brand_pending_limit`).",
+        _NO_LIMIT,
     ),
 )
 
 
-@_kind("table")
-def brand_limits(table: FileTable, key: str) -> model.BrandLimits:
+def read_brand_limits(values: Mapping[str, Any]) -> model.BrandLimits:
     """Read the limits of a brand as a whole. Raises SettingsError."""
-    limits = table.table(key, "Write limits.pending_payments = 1000.")
-    read = limits.attributes(BRAND_LIMIT_FIELDS)
+    read = read_fields(BRAND_LIMIT_FIELDS, values)
     # Without a rate nothing would be limited.
     if "requests_burst" in read and "requests_per_second" not in read:
-        limits.fail("requests_burst", "it needs requests_per_second.", "Give both.")
+        raise SettingsError("requests_burst", "needs requests_per_second.", "Give both.")
     return model.BrandLimits(**read)
 
 
@@ -409,27 +382,16 @@ _LOGO_SIGNATURES = (
 )
 
 
-@_kind("`#rrggbb`")
-def _colour(table: FileTable, key: str) -> str:
-    colour: str = _text_matching("#[0-9A-Fa-f]{6}", 'Write it like "#0a6b48".').read(table, key)
-    return colour.lower()
-
-
-@_kind("file name")
-def logo(table: FileTable, key: str) -> model.Logo:
+def read_logo(folder: Path, file: str) -> model.Logo:
     """Read a picture. The first bytes decide what it is, not its name. SVG is not accepted: it may
-    hold scripts and addresses of other servers."""
-    file = table.text(key, length_max=1024)
+    hold scripts and addresses of other servers. Raises InvalidValue."""
 
     def refuse(fault: str) -> NoReturn:
-        table.fail(
-            key,
-            f"{file}: it {fault}",
-            f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes.",
-        )
+        remedy = f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes."
+        raise InvalidValue(f"{file} {fault}", remedy)
 
     try:
-        with (table.folder / file).open("rb") as opened:
+        with (folder / file).open("rb") as opened:
             # One byte more tells that it is too large, whatever its size.
             content = opened.read(LOGO_BYTES_MAX + 1)
     except OSError as error:
@@ -448,75 +410,87 @@ def logo(table: FileTable, key: str) -> model.Logo:
     return model.Logo(media_type, content)
 
 
-@_kind("https URL")
-def _support_url(table: FileTable, key: str) -> str:
+def _support_url(text: str) -> str:
     """Read an address that a payer opens; the gateway itself never asks it."""
-    url = table.text(key, length_max=egress_rules.URL_LENGTH_MAX)
-    try:
-        target = egress_rules.parse_url(url)
-    except egress_rules.UrlError as error:
-        table.fail(key, str(error), 'Write it like "https://acme.example/help".')
-    if target.scheme != "https":
-        table.fail(key, "it is no https URL.", 'Write it like "https://acme.example/help".')
-    return url
+    if egress_rules.parse_url(text).scheme != "https":
+        raise InvalidValue("is no https URL.", _SUPPORT_REMEDY)
+    return text
 
 
-# The keys of a brand's `page`.
-PAGE_FIELDS: Final = (
-    BrandField(
-        "colour",
-        _colour,
-        "that of the gateway",
-        "The colour of the button and the shop's mark, made darker or lighter as far as it has to "
-        "be to be read.",
-    ),
-    BrandField(
-        "logo",
-        logo,
-        "the initials of `name`",
-        "A PNG, JPEG or WebP file of at most 4,096 bytes, from the folder of `brands.toml`; it is "
-        "shown as a square.",
-    ),
-    BrandField(
-        "order_label",
-        _TEXT,
-        "nothing is said",
-        "The key of the label (M4) whose value the page shows as what is paid for, such "
-        "as `order`.",
-    ),
-    BrandField(
-        "support_phone",
-        _text_matching(
-            r"\+[1-9](?: ?[0-9]){5,14}",
-            'Write it with the code of its country, like "+254 700 000 000".',
+def _colour(text: str) -> str:
+    if _COLOUR_PATTERN.fullmatch(text) is None:
+        raise ValueError("it is no colour")
+    return text.lower()
+
+
+_SUPPORT_REMEDY: Final = 'Write it like "https://acme.example/help".'
+
+
+def _page_fields(folder: Path) -> tuple[Field, ...]:
+    return (
+        Field(
+            "colour",
+            _text(_colour, "a colour", '"#0a6b48"', name="`#rrggbb`"),
+            None,
+            "The colour of the button and the shop's mark, made darker or lighter as far as it has "
+            "to be to be read.",
+            "that of the gateway",
         ),
-        _NOT_SHOWN,
-        "The telephone of the shop, for payers: every ending but paid has a link that calls it.",
-    ),
-    BrandField(
-        "support_url",
-        _support_url,
-        _NOT_SHOWN,
-        "Where payers ask the shop: a page of help, or a chat such as "
-        "`https://wa.me/254700000000`; every ending but paid has a link that opens it.",
-    ),
-)
-
-
-@_kind("table")
-def _page(table: FileTable, key: str) -> model.PageAppearance:
-    return model.PageAppearance(
-        **table.table(key, 'Write page.colour = "#0a6b48".').attributes(PAGE_FIELDS)
+        Field(
+            "logo",
+            _text(partial(read_logo, folder), name="file name", length_max=1024),
+            None,
+            "A PNG, JPEG or WebP file of at most 4,096 bytes, from the folder of `brands.toml`; it "
+            "is shown as a square.",
+            "the initials of `name`",
+        ),
+        Field(
+            "order_label",
+            _text(),
+            None,
+            "The key of the label (M4) whose value the page shows as what is paid for, such "
+            "as `order`.",
+            "nothing is said",
+        ),
+        Field(
+            "support_phone",
+            _matching(
+                _PHONE_PATTERN,
+                "a telephone number with the code of its country",
+                '"+254 700 000 000"',
+            ),
+            None,
+            "The telephone of the shop, for payers: every ending but paid has a link that calls "
+            "it.",
+            _NOT_SHOWN,
+        ),
+        Field(
+            "support_url",
+            _text(
+                _judged(_support_url, _SUPPORT_REMEDY),
+                name="https URL",
+                length_max=egress_rules.URL_LENGTH_MAX,
+            ),
+            None,
+            "Where payers ask the shop: a page of help, or a chat such as "
+            "`https://wa.me/254700000000`; every ending but paid has a link that opens it.",
+            _NOT_SHOWN,
+        ),
     )
 
 
-@_kind("list of texts")
-def _api_keys(table: FileTable, key: str) -> tuple[str, ...]:
-    api_keys = table.text_list(key)
+# The fields of a brand's `page`.
+PAGE_FIELDS: Final = _page_fields(Path())
+
+
+def _read_page(folder: Path, values: Mapping[str, Any]) -> model.PageAppearance:
+    return model.PageAppearance(**read_fields(_page_fields(folder), values))
+
+
+def _api_keys(api_keys: tuple[str, ...]) -> tuple[str, ...]:
     for number, api_key in enumerate(api_keys, 1):  # The message never holds the key itself (A5).
         if len(api_key) < SANDBOX_API_KEY_LENGTH_MIN or not _API_KEY_PATTERN.fullmatch(api_key):
-            table.fail(
-                key,
+            raise InvalidValue(
                 f"key {number} can't be used.",
                 f"Use {API_KEY_LENGTH_MIN} to 256 visible ASCII characters, best from a generator;"
                 " or leave api_keys out, and one is made.",
@@ -524,164 +498,165 @@ def _api_keys(table: FileTable, key: str) -> tuple[str, ...]:
     return api_keys
 
 
-@_kind("true or false")
-def _enabled(table: FileTable, key: str) -> bool:
-    enabled = table.values[key]
-    if not isinstance(enabled, bool):
-        table.fail(key, "it is neither true nor false.", "Write enabled = true.")
-    return enabled
+_PUSH_REMEDY: Final = "Give a URL as a merchant would as resultUrl."
 
 
-@_kind("https URL")
-def _push_result_url(table: FileTable, key: str) -> str:
-    url = table.text(key, length_max=2048)
-    host = None
+def _push_result_url(rules: egress_rules.EgressRules) -> Kind:
+    def parse(url: str) -> str:
+        if (fault := egress_rules.delivery_url_error(url, rules=rules)) is not None:
+            raise InvalidValue(fault, _PUSH_REMEDY)
+        return url
 
-    # A brand's own host leads to this gateway as well; its faults are those of its own key.
-    if "host" in table.values:
-        with suppress(SettingsError):
-            host = _host.read(table, "host")
-
-    if (
-        fault := egress_rules.delivery_url_error(url, rules=table.rules, brand_host=host)
-    ) is not None:
-        table.fail(key, fault, "Give a URL as a merchant would as resultUrl.")
-    return url
+    return _text(parse, name="https URL", length_max=egress_rules.URL_LENGTH_MAX)
 
 
-@_kind("host name")
-def _host(table: FileTable, key: str) -> str:
-    host = table.text(key)
-    try:
-        target = egress_rules.parse_url(f"https://{host}/")
-    except egress_rules.UrlError as error:
-        table.fail(key, str(error), 'Give a host name only, such as "acme.example".')
+def _host(text: str) -> str:
+    target = egress_rules.parse_url(f"https://{text}/")
     # The parser takes a port and a path, which a name has not.
     if (target.path_and_query, target.port) != ("/", 443):
-        table.fail(key, f"{host!r} is more than a name.", 'Write it like "acme.example".')
+        raise InvalidValue(f"{text!r} is more than a name.", 'Write it like "acme.example".')
     return target.host
 
 
-@_kind("text or table by type")
-def _reuse_policy(table: FileTable, key: str) -> model.ReusePolicy:
+_REUSE: Final = _text(
+    model.ReferenceReuse,
+    f"one of {', '.join(reuse.value for reuse in model.ReferenceReuse)}",
+    '"unless_paid"',
+)
+_REUSE_FIELDS: Final = tuple(
+    Field(type.value, _REUSE, None, "The choice for this type of payment.") for type in model.Type
+)
+
+
+def _reuse_policy(value: Any) -> model.ReusePolicy:
     """Read one choice for every type of payment, or a table with a choice for each; the rest has
     the default."""
-    value = table.values[key]
-    if not isinstance(value, dict):
-        return model.ReusePolicy.same_for_all(_read_reuse(table, key))
+    if isinstance(value, dict):
+        return model.ReusePolicy(**read_fields(_REUSE_FIELDS, value))
+    return model.ReusePolicy.same_for_all(_REUSE.parse(value))
 
-    choices = FileTable(f"{table.location}, {key}", value)
-    types = [type_.value for type_ in model.Type]
-    raise_faults(list(choices.unknown_keys(types)))
-    return model.ReusePolicy(
-        **{type: _read_reuse(choices, type) for type in types if type in value}
+
+def _redirect_scheme(text: str) -> str:
+    scheme = text.lower()
+    if not _SCHEME_PATTERN.fullmatch(scheme):
+        raise InvalidValue(f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
+    # `javascript:` would run in the payer's browser (C8).
+    if scheme in egress_rules.FORBIDDEN_REDIRECT_SCHEMES:
+        raise InvalidValue(f"{scheme} is dangerous in a browser.", "Leave it out.")
+    return scheme
+
+
+_RESULT_HOST: Final = _judged(
+    egress_rules.parse_result_host,
+    'Give host names only, such as "pay.acme.example" or "*.acme.example".',
+)
+
+_ID: Final = _matching(_ID_PATTERN, "1 to 64 ASCII letters, digits, '.', '_' and '-'", '"acme"')
+
+
+def _brand_fields(context: FileContext) -> tuple[Field, ...]:
+    return (
+        Field(
+            "id",
+            _ID,
+            REQUIRED,
+            "The name of the brand in commands, logs and metrics: 1 to 64 ASCII letters, digits, "
+            "`.`, `_` and `-`.",
+        ),
+        Field("name", _text(), REQUIRED, "The name that payers see on the payment page."),
+        Field(
+            "api_keys",
+            _texts(str, "a list of keys", '["…"]', _api_keys, is_secret=True),
+            (),
+            "API keys of 24 to 256 visible ASCII characters. Better leave it out: a brand without "
+            "a key gets one, which is shown once.",
+            "one is made",
+        ),
+        Field(
+            "enabled",
+            _written(SWITCH, bool),
+            None,
+            "Whether requests of the brand are accepted (A2).",
+            "as it is; true for a new brand",
+        ),
+        Field(
+            "push_result_url",
+            _push_result_url(context.rules),
+            None,
+            "Where the results of offline deposits are sent (S4); the same rules as for "
+            "`resultUrl`.",
+            "nothing is sent",
+        ),
+        Field(
+            "host",
+            _text(
+                _judged(_host, 'Give a host name only, such as "acme.example".'), name="host name"
+            ),
+            None,
+            "A host of the brand's own: on it only the brand's keys work, and they work on the "
+            "common host, too (A6).",
+            "none",
+        ),
+        Field(
+            "reference_reuse",
+            Kind("text or table by type", _reuse_policy, _REUSE.demand, _REUSE.example),
+            None,
+            "When a `merchantReference` may be used again after its window (C12): `unless_paid`, "
+            "`never` or `after_window`, for all types of payment or for each.",
+            ", ".join(
+                f"`{type.value} = {model.ReusePolicy().for_type(type).value}`"
+                for type in model.Type
+            ),
+        ),
+        Field(
+            "redirect_schemes",
+            _texts(_redirect_scheme, "a list of schemes", '["acmeapp"]', frozenset),
+            (),
+            "Further schemes that redirect URLs may have, such as an app's (C8).",
+            "`[]`: http and https",
+        ),
+        Field(
+            "result_hosts",
+            _texts(
+                _RESULT_HOST,
+                "a list of host names",
+                '["*.acme.example"]',
+                lambda hosts: tuple(sorted(set(hosts))),
+                name="list of host names",
+            ),
+            (),
+            "The only hosts that results and QR codes are sent to; `*.` before a name stands for "
+            "all names below it.",
+            "`[]`: any public host",
+        ),
+        Field(
+            "limits",
+            table(read_brand_limits, "{ pending_payments = 1000 }"),
+            None,
+            "Limits of the brand as a whole; see below.",
+            _NO_LIMIT,
+        ),
+        Field(
+            "page",
+            table(partial(_read_page, context.folder), '{ colour = "#0a6b48" }'),
+            None,
+            "How the payment page of the brand looks; see below.",
+            "the same for all",
+            attribute="appearance",
+        ),
+        Field(
+            "method",
+            tables(partial(_read_method, context), "[[brand.method]]"),
+            (),
+            "The payment methods; see below.",
+            "none",
+            attribute="methods",
+        ),
     )
 
 
-def _read_reuse(table: FileTable, key: str) -> model.ReferenceReuse:
-    value = table.values[key]
-    known = [reuse.value for reuse in model.ReferenceReuse]
-    if value not in known:
-        table.fail(key, f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
-    return model.ReferenceReuse(value)
-
-
-@_kind("list of texts")
-def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
-    schemes = frozenset(scheme.lower() for scheme in table.text_list(key))
-    for scheme in schemes:
-        if not _SCHEME_PATTERN.fullmatch(scheme):
-            table.fail(key, f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
-        # `javascript:` would run in the payer's browser (C8).
-        if scheme in egress_rules.FORBIDDEN_REDIRECT_SCHEMES:
-            table.fail(key, f"{scheme} is dangerous in a browser.", "Leave it out.")
-    return schemes
-
-
-@_kind("list of host names")
-def _result_hosts(table: FileTable, key: str) -> tuple[str, ...]:
-    try:
-        return tuple(
-            sorted({egress_rules.parse_result_host(host) for host in table.text_list(key)})
-        )
-    except egress_rules.UrlError as error:
-        table.fail(
-            key, str(error), 'Give host names only, such as "pay.acme.example" or "*.acme.example".'
-        )
-
-
-_ID: Final = _text_matching(
-    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'."
-)
-
-# The keys of a `[[brand]]`; all but `api_keys` are attributes of the model.
-BRAND_FIELDS: Final = (
-    BrandField(
-        "id",
-        _ID,
-        REQUIRED,
-        "The name of the brand in commands, logs and metrics: 1 to 64 ASCII letters, digits, `.`, "
-        "`_` and `-`.",
-    ),
-    BrandField("name", _TEXT, REQUIRED, "The name that payers see on the payment page."),
-    BrandField(
-        "api_keys",
-        _api_keys,
-        "one is made",
-        "API keys of 24 to 256 visible ASCII characters. Better leave it out: a brand without a "
-        "key gets one, which is shown once.",
-    ),
-    BrandField(
-        "enabled",
-        _enabled,
-        "as it is; true for a new brand",
-        "Whether requests of the brand are accepted (A2).",
-    ),
-    BrandField(
-        "push_result_url",
-        _push_result_url,
-        "nothing is sent",
-        "Where the results of offline deposits are sent (S4); the same rules as for `resultUrl`.",
-    ),
-    BrandField(
-        "host",
-        _host,
-        "none",
-        "A host of the brand's own: on it only the brand's keys work, and they work on the common "
-        "host, too (A6).",
-    ),
-    BrandField(
-        "reference_reuse",
-        _reuse_policy,
-        ", ".join(
-            f"`{type.value} = {model.ReusePolicy().for_type(type).value}`" for type in model.Type
-        ),
-        "When a `merchantReference` may be used again after its window (C12): `unless_paid`, "
-        "`never` or `after_window`, for all types of payment or for each.",
-    ),
-    BrandField(
-        "redirect_schemes",
-        _redirect_schemes,
-        "`[]`: http and https",
-        "Further schemes that redirect URLs may have, such as an app's (C8).",
-    ),
-    BrandField(
-        "result_hosts",
-        _result_hosts,
-        "`[]`: any public host",
-        "The only hosts that results and QR codes are sent to; `*.` before a name stands for all "
-        "names below it.",
-    ),
-    BrandField("limits", brand_limits, _NO_LIMIT, "Limits of the brand as a whole; see below."),
-    BrandField(
-        "page",
-        _page,
-        "the same for all",
-        "How the payment page of the brand looks; see below.",
-        attribute="appearance",
-    ),
-    BrandField("method", _methods, "none", "The payment methods; see below.", attribute="methods"),
-)
+# The fields of a `[[brand]]`; all but `api_keys` are attributes of the model.
+BRAND_FIELDS: Final = _brand_fields(FileContext())
 
 
 @frozen
@@ -707,12 +682,7 @@ def read_brands_file(
     `providers` are the titles of the configured providers by name, and `elsewhere` the names of
     those whose payers do not confirm on the phone; `rules` check push_result_url.
     """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        remedy = "Name a file in UTF-8 that the gateway's user may read."
-        raise SettingsError(str(path), f"it can't be read ({error}).", remedy) from None
-
+    text = read_text(path, "Name a file in UTF-8 that the gateway's user may read.")
     return parse_brands(
         text, source=str(path), providers=providers, rules=rules, elsewhere=elsewhere
     )
@@ -730,21 +700,18 @@ def parse_brands(
 
     `source` names the text in messages; logos are found next to it.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
-
-    top = FileTable(source, document, providers, rules, Path(source).parent, elsewhere)
-    faults = list(top.unknown_keys(("brand",)))
-    tables: Sequence[FileTable] = ()
-    with collected(faults):
-        tables = top.tables("brand", "[[brand]]")
-
+    document = parse_toml(text, source)
+    context = FileContext(providers, rules, Path(source).parent, elsewhere)
     brands: list[ConfiguredBrand] = []
-    for table in tables:
-        with collected(faults):
-            brands.append(_parse_brand(source, table))
+
+    # Those without a fault are compared, whatever the others have.
+    def read(values: Mapping[str, Any]) -> None:
+        brands.append(_read_brand(context, values))
+
+    faults: list[SettingsError] = []
+    with collected(faults):
+        kind = tables(read, "[[brand]]", _brand_label)
+        read_fields([Field("brand", kind, (), "The brands.")], document)
 
     # Across brands: each of these leads a request to one brand.
     names = {
@@ -752,23 +719,41 @@ def parse_brands(
         "host": [brand.brand.host for brand in brands if brand.brand.host],
         "api_key": [key for brand in brands for key in brand.api_keys],
     }
-    for name, values in names.items():
+    for name, found in names.items():
         with collected(faults):
-            _check_unique(source, name, values)
+            _check_unique(name, found)
 
-    raise_faults(faults)
+    raise_faults([fault.within(source, ", ") for fault in faults])
     return tuple(brands)
 
 
-def _parse_brand(source: str, table: FileTable) -> ConfiguredBrand:
-    # The id first: from here on messages name the brand.
-    table = evolve(table, location=f"{source}, brand {_ID.read(table, 'id')}")
-    read = {"api_keys": (), "methods": (), **table.attributes(BRAND_FIELDS)}
+def _brand_label(values: Mapping[str, Any]) -> str | None:
+    """Return the id, by which messages name a brand; None where it can't be used."""
+    try:
+        id_: str = _ID.read(values.get("id"))
+    except SettingsError:
+        return None
+    return id_
+
+
+def _read_brand(context: FileContext, values: Mapping[str, Any]) -> ConfiguredBrand:
+    read = {"api_keys": (), "methods": (), **read_fields(_brand_fields(context), values)}
     api_keys = read.pop("api_keys")
-    return ConfiguredBrand(model.Brand(**read), api_keys, read.get("enabled"))
+    brand = model.Brand(**read)
+
+    # A brand's own host leads to this gateway as well.
+    if brand.push_result_url is not None:
+        fault = egress_rules.delivery_url_error(
+            brand.push_result_url, rules=context.rules, brand_host=brand.host
+        )
+        if fault is not None:
+            raise SettingsError("push_result_url", fault, _PUSH_REMEDY)
+
+    _check_unique("method", (f"{method.key} in {method.country}" for method in brand.methods))
+    return ConfiguredBrand(brand, api_keys, read.get("enabled"))
 
 
-def _check_unique(location: str, name: str, values: Iterable[str]) -> None:
+def _check_unique(name: str, values: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
@@ -777,5 +762,5 @@ def _check_unique(location: str, name: str, values: Iterable[str]) -> None:
             if name == "api_key":
                 named = "an API key"
 
-            raise SettingsError(location, f"{named} stands there twice.", "Keep one of them.")
+            raise InvalidValue(f"{named} stands there twice.", "Keep one of them.")
         seen.add(value)

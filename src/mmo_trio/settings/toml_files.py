@@ -10,16 +10,20 @@ from mmo_sansio.values.fields import SettingsError
 
 
 def read_toml(file: Path, remedy: str) -> dict[str, Any]:
-    """Return the document in this file. Raises SettingsError, with this remedy where the file can't
-    be read."""
+    """Return the document in this file; `remedy` is for one that can't be read. Raises
+    SettingsError."""
+    return parse_toml(read_text(file, remedy), str(file))
+
+
+def read_text(file: Path, remedy: str) -> str:
+    """Return the text of this file, in UTF-8; `remedy` is for one that can't be read. Raises
+    SettingsError."""
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(str(file), f"can't be read: {error.strerror}.", remedy) from None
     except UnicodeDecodeError as error:
         raise SettingsError(str(file), f"is not UTF-8: {error}.", "Save it as UTF-8.") from None
-
-    return parse_toml(text, str(file))
 
 
 def parse_toml(text: str, source: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from attrs import fields
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.fields import Field
 from mmo_sansio.values.model import Brand, BrandLimits, Method, PageAppearance, Type
 from mmo_trio.brands.file import (
     BRAND_FIELDS,
@@ -20,8 +21,7 @@ from mmo_trio.brands.file import (
     METHOD_FIELDS,
     METHOD_LIMIT_FIELDS,
     PAGE_FIELDS,
-    BrandField,
-    key_names,
+    field_names,
     parse_brands,
 )
 from mmo_trio.settings import SettingsError
@@ -45,7 +45,9 @@ def test_the_page_says_what_the_reader_takes(page: str) -> None:
         *METHOD_LIMIT_FIELDS,
         *PAGE_FIELDS,
     ):
-        assert f"| `{each.key}` | {each.kind.name} | {each.default} | {each.meaning} |" in page
+        assert (
+            f"| `{each.name}` | {each.kind.name} | {each.default_words} | {each.meaning} |" in page
+        )
 
 
 def test_the_example_of_the_page_is_read_and_uses_every_key(page: str) -> None:
@@ -53,15 +55,15 @@ def test_the_example_of_the_page_is_read_and_uses_every_key(page: str) -> None:
     [read] = parse_brands(text, source="brands.toml", providers={"mpesa": "M-Pesa"}, rules=RULES)
     [table] = tomllib.loads(text)["brand"]
     [method] = table["method"]
-    assert set(table) == set(key_names(BRAND_FIELDS)) - {"api_keys", "enabled"}
-    assert set(method) == set(key_names(METHOD_FIELDS))
+    assert set(table) == set(field_names(BRAND_FIELDS)) - {"api_keys", "enabled"}
+    assert set(method) == set(field_names(METHOD_FIELDS))
     assert (
         set(table["limits"])
-        == set(key_names(BRAND_LIMIT_FIELDS))
+        == set(field_names(BRAND_LIMIT_FIELDS))
         == {each.name for each in fields(BrandLimits)}
     )
-    assert set(table["page"]) == set(key_names(PAGE_FIELDS)) - {"logo"}
-    assert set(method["limits"]["KES"]) <= set(key_names(METHOD_LIMIT_FIELDS))
+    assert set(table["page"]) == set(field_names(PAGE_FIELDS)) - {"logo"}
+    assert set(method["limits"]["KES"]) <= set(field_names(METHOD_LIMIT_FIELDS))
     assert read.brand.push_result_url == "https://pay.acme.example/deposits"
     assert read.brand.methods[0].push_accounts == ("174379/ACME", "174380")
 
@@ -76,7 +78,7 @@ def test_the_example_of_the_page_is_read_and_uses_every_key(page: str) -> None:
     ],
 )
 def test_each_attribute_of_the_model_has_a_field(
-    model: Any, table: tuple[BrandField, ...], apart: set[str]
+    model: Any, table: tuple[Field, ...], apart: set[str]
 ) -> None:
     assert {each.attribute for each in table} ^ {each.name for each in fields(model)} == apart
 
@@ -90,9 +92,9 @@ def test_each_key_of_the_page_is_known_and_no_other() -> None:
 
     assert "there is no such key" in fault("colour = 1")
     assert "there is no such key" in fault("limits.colour = 1")
-    for key in key_names(BRAND_FIELDS):
+    for key in field_names(BRAND_FIELDS):
         if key not in ("id", "name"):
             assert "there is no such key" not in fault(f"{key} = 1.5")
-    for key in key_names(METHOD_FIELDS):
+    for key in field_names(METHOD_FIELDS):
         assert "there is no such key" not in fault(f"[[brand.method]]\n{key} = 1.5")
-    assert {f"daily_{each.value}" for each in Type} < set(key_names(METHOD_LIMIT_FIELDS))
+    assert {f"daily_{each.value}" for each in Type} < set(field_names(METHOD_LIMIT_FIELDS))

@@ -172,7 +172,7 @@ async def test_a_wrong_limit_is_explained_beside_its_field(
     for changed, invalid, fault in (
         ({maximum: "much"}, maximum, "It must be a decimal number such as 150.00."),
         ({maximum: ""}, maximum, "It is missing. Give a smallest and a largest amount."),
-        ({maximum: "1", minimum: "2"}, minimum, "Min is above max. Exchange them."),
+        ({maximum: "1", minimum: "2"}, minimum, "It is above max. Exchange them."),
         ({f"0.{currency}.daily_payin": "0"}, f"0.{currency}.daily_payin", "0"),
         (
             {"pending_payments": "many"},
