@@ -36,6 +36,7 @@ def main() -> int:
         arguments.keep,
         arguments.reversals,
         arguments.only,
+        arguments.operators,
     )
     if arguments.seed is None:
         return _play_many(variant, arguments)
@@ -75,6 +76,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--only", type=FaultKind, help="a fault of this kind at each payment, and no other"
     )
+    parser.add_argument(
+        "--operators", type=_names, default=(), help="only these, with all that each can do"
+    )
     parser.add_argument("--keep", type=int, help="make only the first so many payments of the plan")
     parser.add_argument(
         "--without", type=_numbers, default=(), help="leave out the faults with these numbers"
@@ -87,6 +91,10 @@ def _parse() -> argparse.Namespace:
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted(map(int, text.split(","))))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
 
 
 def _play_many(like: Variant, arguments: argparse.Namespace) -> int:

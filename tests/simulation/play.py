@@ -43,12 +43,17 @@ class Variant:
     only: FaultKind | None = None
     """The one kind of fault that occurs, and meets each payment; None: those that the seed
     decides."""
+    operators: tuple[str, ...] = ()
+    """The operators that there are, with all that can be done with each; empty: the three, with
+    prompts and pay-outs."""
 
     def plan(self) -> WorldPlan:
         """Return the plan."""
         plan = draw_plan(
             self.seed, payments=self.payments, days=self.days, reversals=self.reversals
         )
+        if self.operators:
+            plan = plan.with_operators(self.operators)
         plan = (plan.with_each_payment_met(self.only) if self.only else plan).without(self.left_out)
         return plan if self.payments_kept is None else plan.with_payments(self.payments_kept)
 
@@ -59,6 +64,8 @@ class Variant:
             words.append(f"--payments {self.payments} --days {self.days:g}")
         if self.reversals:
             words.append(f"--reversals {self.reversals}")
+        if self.operators:
+            words.append(f"--operators {','.join(self.operators)}")
         if self.only:
             words.append(f"--only {self.only}")
         if self.payments_kept is not None:

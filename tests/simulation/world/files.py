@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from mmo_sansio.values.model import Operation
 from mmo_trio.settings.load import load_settings
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.settings.service import ServiceConfig
@@ -55,7 +56,7 @@ class WorldMethod:
     """The method's key and the provider's name."""
     country: str
     currency: str
-    flows: Sequence[str]
+    operations: Sequence[Operation]
     options: Mapping[str, str]
     """The options of the account, its `kind` and its `base_url` with them."""
     number_prefix: str
@@ -64,6 +65,8 @@ class WorldMethod:
     """How many digits follow."""
     push_accounts: Sequence[str] = ()
     """The accounts whose deposits are the first merchant's."""
+    amounts: tuple[int, int] = (500, 5_000)
+    """Payments are of at least, and of less than, so many whole units."""
 
 
 def merchant_name(number: int) -> str:
@@ -145,7 +148,7 @@ def _brands(methods: Sequence[WorldMethod]) -> str:
                 method=each.name,
                 country=each.country,
                 currency=each.currency,
-                flows=list(map(str, each.flows)),
+                flows=list(map(str, each.operations)),
                 push_accounts=[] if number else list(each.push_accounts),
             )
             for each in methods

@@ -169,6 +169,9 @@ class WorldPlan:
     reversals: tuple[float, ...] = ()
     """When staff ask for the money of some payment back, in seconds after the beginning of the
     world."""
+    only_with: tuple[str, ...] = ()
+    """The operators that there are, with all that can be done with each: payers act, and forgers,
+    and operators err by more. Empty: the three, with prompts and pay-outs only."""
 
     def without(self, left_out: Collection[int]) -> WorldPlan:
         """Return the same plan without the faults with these numbers, the first being 0."""
@@ -179,6 +182,15 @@ class WorldPlan:
     def with_payments(self, count: int) -> WorldPlan:
         """Return the same plan with its first payments only."""
         return evolve(self, payments=self.payments[:count])
+
+    def with_operators(self, names: Collection[str]) -> WorldPlan:
+        """Return the same plan with these operators, and all that can be done with each."""
+        return evolve(
+            self,
+            operators=len(names),
+            prompts_confirmed=PromptsConfirmed.NOT,
+            only_with=tuple(names),
+        )
 
     def with_each_payment_met(self, kind: FaultKind) -> WorldPlan:
         """Return the same plan with two gateways on one store and with a fault of this kind at each

@@ -34,6 +34,7 @@ from tests.simulation.world.merchant import WorldMerchant
 from tests.simulation.world.operator import WorldOperator
 from tests.simulation.world.operator_kinds import (
     OperatorKind,
+    all_operator_kinds,
     operator_host,
     operator_kinds,
     prepare_operators,
@@ -105,6 +106,9 @@ class SimulatedWorld:
     def __attrs_post_init__(self) -> None:
         simulation = self.simulation
         self.kinds = operator_kinds(self.plan.prompts_confirmed)
+        if self.plan.only_with:
+            kinds = all_operator_kinds()
+            self.kinds = {name: kinds[name] for name in self.plan.only_with}
         self.network = SimulatedNetwork(
             simulation.clock, simulation.choices.of("network"), self._record
         )
