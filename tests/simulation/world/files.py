@@ -23,6 +23,8 @@ GATEWAY_HOST: Final = "gateway.example"
 API_PORT: Final = 8080
 PAGES_PORT: Final = 8081
 CONSOLE_PORT: Final = 8082
+PAGES_URL: Final = f"https://pay.{GATEWAY_HOST}"
+"""The public address of the payment pages; what ends TLS before them is no part of a world."""
 SHARED_DATABASE: Final = "postgresql://gateway@store.example/gateway?sslmode=verify-full"
 """What the settings of several gateways name."""
 MASTER_KEY: Final = bytes(range(32))
@@ -118,7 +120,7 @@ def world_config(
         options={
             "keys.master_key_file": str(master_key),
             "gateway.base_url": f"http://{GATEWAY_HOST}:{API_PORT}",
-            "gateway.hpp_url": f"http://{GATEWAY_HOST}:{PAGES_PORT}",
+            "gateway.hpp_url": PAGES_URL,
             "listen.allow_clear": "true",
             "database.url": SHARED_DATABASE if is_store_shared else _own_database(),
             **(options or {}),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
 from random import Random
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, assert_never
 
 import trio
 from attrs import Factory, define, frozen
@@ -25,10 +25,14 @@ from mmo_merchant import (
     NoAnswer,
     Party,
     PayOut,
+    QrDelivery,
+    QrPayIn,
     RecordsWindow,
     StartedPayment,
+    TaxPayOut,
     TransactionNotFound,
     TransactionObject,
+    WebPayIn,
     create_or_get,
     look_up_request,
     page_request,
@@ -41,6 +45,7 @@ from mmo_merchant import (
 from mmo_sansio.http.exchange import NoResponseReceived
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
+from mmo_sansio.values.model import Operation
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.connection import ListenerContext
@@ -54,6 +59,7 @@ from tests.simulation.world.files import (
     merchant_name,
 )
 from tests.simulation.world.party import WorldParty
+from tests.simulation.world.payers import WorldPayers
 from tests.simulation.world.process import SimulatedProcess
 from tests.simulation.world.schedule import WorldSchedule
 from tests.simulation.world.trace import SimulationTrace
@@ -65,6 +71,8 @@ CREATION_RETRIES: Final = 200
 LOOK_UPS_SHARE: Final = 0.3
 """The share of payments about which a merchant asks at once."""
 CREATION_RETRY_AFTER_S: Final = 600.0
+PAYINS_SHARE: Final = 0.6
+"""The share of the payments that are pay-ins, where there are prompts and pay-outs only."""
 
 T = TypeVar("T")
 
@@ -126,6 +134,8 @@ class WorldMerchant:
     random: Random
     trace: SimulationTrace
     schedule: WorldSchedule
+    payers: WorldPayers | None = None
+    """Who acts on its pay-ins; None: prompts are all that it asks for."""
     mood: ReceiverMood = Factory(ReceiverMood)
     begun_at: dict[str, float] = Factory(dict)
     """When each creation was begun, by merchantReference: Trio's time."""
@@ -192,6 +202,7 @@ class WorldMerchant:
                 self.trace.add(
                     "created", self.brand, reference, self.started[reference].gateway_reference
                 )
+                self._let_payer_act(payment, self.started[reference])
             except ApiRejection as error:
                 self.rejected[reference] = str(error)
                 self.trace.add("rejected", self.brand, reference, error)
@@ -205,6 +216,12 @@ class WorldMerchant:
             if reference in self.started and self.random.random() < LOOK_UPS_SHARE:
                 await self._look_up_again(reference)
             return
+
+    def _let_payer_act(self, payment: NewPayment, started: StartedPayment) -> None:
+        if self.payers is not None and isinstance(payment, DirectPayIn | WebPayIn):
+            self.payers.asked_for(
+                payment.method, started.gateway_reference, payment.amount, started.page_url
+            )
 
     async def _look_up_again(self, reference: str) -> None:
         """Ask about a payment that was just created."""
@@ -275,29 +292,39 @@ class WorldMerchant:
         return HttpResponse(result.status, result.headers, result.body)
 
     def _new_payment(self, reference: str, method: WorldMethod) -> NewPayment:
-        amount = to_money(Decimal(self.random.randrange(500, 5_000)), method.currency)
+        amount = to_money(Decimal(self.random.randrange(*method.amounts)), method.currency)
         last_digits = f"{self.random.randrange(10**method.number_digits):0{method.number_digits}}"
         party = Party(
             f"customer-{reference}", f"{method.number_prefix}{last_digits}", "Ada", "Okello", None
         )
         url = f"https://{self.host}/results"
-        if self.random.random() < 0.6:
-            return DirectPayIn(
-                method=method.name,
-                amount=amount,
-                country=method.country,
-                result_url=url,
-                merchant_reference=reference,
-                payer=party,
-            )
-        return PayOut(
-            method=method.name,
-            amount=amount,
-            country=method.country,
-            result_url=url,
-            merchant_reference=reference,
-            payee=party,
-        )
+        shared: dict[str, Any] = {
+            "method": method.name,
+            "amount": amount,
+            "country": method.country,
+            "result_url": url,
+            "merchant_reference": reference,
+        }
+        match self._operation(method):
+            case Operation.DIRECT_PAYIN:
+                return DirectPayIn(**shared, payer=party)
+            case Operation.WEB_PAYIN:
+                return WebPayIn(**shared, payer=party)
+            case Operation.QR_PAYIN:
+                return QrPayIn(**shared, payer=party, display_qr_url=url)
+            case Operation.DIRECT_PAYOUT:
+                return PayOut(**shared, payee=party)
+            case Operation.DIRECT_TAXPAYOUT:
+                number = reference.rpartition("-")[2]
+                return TaxPayOut(**shared, reconciliation_reference=f"PRN{number}")
+            case operation:
+                assert_never(operation)
+
+    def _operation(self, method: WorldMethod) -> Operation:
+        if self.payers is not None:
+            return self.random.choice(method.operations)
+        is_payin = self.random.random() < PAYINS_SHARE
+        return Operation.DIRECT_PAYIN if is_payin else Operation.DIRECT_PAYOUT
 
     async def take_callback(self, head: RequestHead, sender: str, body: bytes) -> HttpResponse:
         """Verify a callback and answer it as the receiver's mood is."""
@@ -307,7 +334,8 @@ class WorldMerchant:
         except CallbackRejected as error:
             self.wrong_callbacks.append(str(error))
             return HttpResponse(error.status)
-        assert isinstance(received, TransactionObject), "no simulated operator shows codes"
+        if isinstance(received, QrDelivery):
+            return self._show(received)
         callback = ReceivedCallback(received.gateway_reference, sender, trio.current_time())
         self.received.append(callback)
         self._note("callback", received, trio.current_time())
@@ -320,6 +348,16 @@ class WorldMerchant:
             await self.schedule.sleep(self.mood.hangs_s)
         callback.answered_at, callback.status = trio.current_time(), status
         return HttpResponse(status)
+
+    def _show(self, code: QrDelivery) -> HttpResponse:
+        """Show a code to its payer."""
+        assert self.payers is not None
+        if self.mood.is_down:
+            return HttpResponse(503)
+        self.trace.add("code_shown", self.brand, code.gateway_reference)
+        (provider,) = (each for each in self.payers.operators.values() if each.kind.takes_deposits)
+        self.payers.show(provider.name, code.gateway_reference, code.amount)
+        return HttpResponse(204)
 
 
 CALLBACK_BYTES_MAX: Final = 1024 * 1024

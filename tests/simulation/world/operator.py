@@ -11,7 +11,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
@@ -304,6 +304,7 @@ class _MisfortunateSimulator(ForwardingSimulator):
         met = self.operator.misfortune(request)
         if met is not None:
             return met
+        request = _as_through_tls(request, self.operator.party.host)
         self.operator.plan_ending(request)
         response = super().handle_request(request, now=now)
         self.operator.simulator.faults.plan(())
@@ -317,6 +318,13 @@ class _MisfortunateSimulator(ForwardingSimulator):
         if due_at is not None:
             self.operator.schedule.expect((due_at - TRUE_TIME_AT_START) / SECOND)
         return due_at
+
+
+def _as_through_tls(request: HttpRequest, host: str) -> HttpRequest:
+    """Return a request as an operator sees it behind what ends TLS for it: pages of its own are
+    addressed by https."""
+    headers = tuple(each for each in request.headers if each[0] != b"host")
+    return evolve(request, target=f"https://{host}".encode() + request.target, headers=headers)
 
 
 def reversal_name(asked_back: str) -> str:

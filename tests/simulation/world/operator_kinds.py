@@ -61,6 +61,7 @@ _AIRTEL_UNKNOWN: Final = b'"ESB000045"'
 _MPESA_SUBMISSIONS: Final = {
     b"/stkpush/v1/processrequest": "AccountReference",
     b"/paymentrequest": "OriginatorConversationID",
+    b"/remittax": "Remarks",
 }
 _MPESA_SHORTCODE: Final = "174379"
 _MPESA_TILL: Final = "174380"
@@ -105,6 +106,11 @@ class OperatorKind:
     """The merchant's own account with it, by what is done with that."""
     pays_back_by: Type = Type.PAYIN
     """What is done with the account from which money goes back."""
+
+    @property
+    def takes_deposits(self) -> bool:
+        """Whether somebody may pay without a request of the gateway's."""
+        return Operation.QR_PAYIN in self.method.operations
 
 
 def operator_host(name: str) -> str:

@@ -40,6 +40,7 @@ from tests.simulation.world.operator_kinds import (
     prepare_operators,
 )
 from tests.simulation.world.party import WorldParty
+from tests.simulation.world.payers import WorldPayers
 from tests.simulation.world.plan import PromptsConfirmed, WorldPlan
 from tests.simulation.world.process import SimulatedProcess
 from tests.simulation.world.run import Simulation, run_simulated
@@ -68,6 +69,8 @@ SETTLED_EVERY_S: Final = 4 * 3_600.0
 """How often staff look at what is open, in a world of reversals."""
 TOLD_EVERY_S: Final = 200.0
 """How often somebody notifies of what no operator has got, in such a world."""
+UNASKED_EVERY: Final = 5
+"""How many payments are begun for each that somebody makes of his own accord."""
 READINGS: Final = 3
 """How often each merchant reads records while payments are made."""
 
@@ -92,6 +95,8 @@ class SimulatedWorld:
     merchants: list[WorldMerchant] = Factory(list)
     operators: dict[str, WorldOperator] = Factory(dict)
     staff: WorldStaff = field(init=False)
+    payers: WorldPayers | None = None
+    """Who acts on pay-ins, where more than prompts is asked for."""
     kinds: Mapping[str, OperatorKind] = field(init=False)
     commits: WorldCommits = field(init=False)
     periods: list[FaultPeriod] = Factory(list)
@@ -148,6 +153,9 @@ class SimulatedWorld:
             for merchant in self.merchants:
                 parties.start_soon(merchant.party.process.run, merchant.receive)
             async with trio.open_nursery() as business:
+                if self.payers is not None:
+                    await business.start(self.payers.run)
+                    business.start_soon(self._pay_unasked)
                 for gateway in self.gateways:
                     business.start_soon(self._run_processes, gateway, business)
                 for number, at_s in enumerate(self.plan.payments):
@@ -221,11 +229,16 @@ class SimulatedWorld:
                 self.schedule,
                 insists=bool(self.plan.reversals),
             )
+        if self.plan.only_with:
+            party = self._party("payers", "41.0.3.1", "payers.example")
+            self.payers = WorldPayers(party, self.operators, choices, self.trace, self.schedule)
         for number in range(self.plan.merchants):
             name = merchant_name(number)
             party = self._party(name, f"41.0.2.{number + 1}", f"{name}.example")
             self.merchants.append(
-                WorldMerchant(number, party, choices.of(name), self.trace, self.schedule)
+                WorldMerchant(
+                    number, party, choices.of(name), self.trace, self.schedule, self.payers
+                )
             )
         self.staff = WorldStaff(
             self.gateways, self.operators, self.store, choices.of("staff"), self.trace
@@ -306,6 +319,17 @@ class SimulatedWorld:
                 kinds.reverse()  # M-Pesa does business first.
             method = kinds[number // len(self.merchants) % self.plan.operators].method
             await merchant.pay(f"order-{number}", method)
+
+    async def _pay_unasked(self) -> None:
+        """Let somebody pay now and then of his own accord where that can be done."""
+        assert self.payers is not None
+        takers = [each for each in self.operators.values() if each.kind.takes_deposits]
+        for number, at_s in enumerate(self.plan.payments[::UNASKED_EVERY]):
+            await self.schedule.sleep_until(at_s)
+            for operator in takers:
+                self.payers.pay_unasked(
+                    operator, self.simulation.choices.of(f"{number} of own accord")
+                )
 
     async def _ask_back(self, at_s: float) -> None:
         await self.schedule.sleep_until(at_s)
