@@ -14,7 +14,7 @@ from attrs import evolve
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderNeverReceived
 from mmo_sansio.values.clock import DAY, SECOND, from_datetime
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Stage, Status, Transaction, Type
+from mmo_sansio.values.model import Flow, Stage, Status, Transaction, Type
 from tests.simulation.breaker_judge import one_breaker_holds_over_all_processes
 from tests.simulation.callback_judges import (
     callbacks_go_through_one_process,
@@ -37,6 +37,12 @@ from tests.simulation.reversal_judges import (
     no_more_goes_back_than_was_paid,
     nothing_is_asked_back_that_is_not_left,
     what_has_gone_back_is_on_record,
+)
+from tests.simulation.statement_judges import (
+    the_merchants_accounts_have_moved_by_that,
+    what_is_paid_beside_a_prompt_is_its_payers,
+    what_is_paid_unasked_is_in_the_books,
+    what_was_forged_is_no_money,
 )
 from tests.simulation.world.books import WorldBooks
 from tests.simulation.world.commits import StoredStage, described_reversal
@@ -148,14 +154,16 @@ def the_operators_book_equals_ours(world: SimulatedWorld, books: WorldBooks) -> 
     success."""
     for operator in world.operators.values():
         rows = {each["reference"]: each for each in operator.payments}
+        unasked = {each["receipt"]: each for each in operator.unasked}
         for reference, ours in _payments_with(operator, books).items():
             theirs = next(
                 (rows[each] for each in sorted(operator.kind.names(reference)) if each in rows),
                 None,
             )
+            receipt = ours.progress.provider_reference
             if is_deposit(ours):
-                receipt = ours.progress.provider_reference
                 theirs = next((each for each in rows.values() if each["receipt"] == receipt), None)
+            theirs = unasked.get(receipt or "", theirs)
             moved = theirs is not None and theirs["result"] == "success"
             if ours.status is Status.SUCCESS:
                 if theirs is None or not moved:
@@ -173,10 +181,13 @@ def the_operators_book_equals_ours(world: SimulatedWorld, books: WorldBooks) -> 
 
 
 def _cannot_be_asked_about(transaction: Transaction) -> bool:
-    """Return whether this is a prompt of M-Pesa whose answer was lost: only its notification tells
-    of it, which may be lost as well."""
-    is_prompt = transaction.order.provider == MPESA and transaction.order.type is Type.PAYIN
-    return is_prompt and transaction.progress.provider_reference is None
+    """Return whether this is a prompt or a tax payout of M-Pesa whose answer was lost, or a code of
+    it: only a notification tells of these, which may be lost as well."""
+    order = transaction.order
+    if order.flow is Flow.QR:
+        return True
+    is_named = transaction.progress.provider_reference is not None
+    return order.provider == MPESA and order.type is not Type.PAYOUT and not is_named
 
 
 def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
@@ -299,8 +310,8 @@ def _ended_s(world: SimulatedWorld, reference: str) -> float:
 
 
 def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """What no fault is near of ends as its operator decides, in a minute, and its callback
-    arrives."""
+    """What no fault is near of, and no payer delays, ends as its operator decides, in a minute, and
+    its callback arrives."""
     called = {
         each.gateway_reference: each.at
         for merchant in world.merchants
@@ -313,6 +324,8 @@ def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBook
             if any(each.began_s <= end and each.ended_s >= begin for each in world.periods):
                 continue
             each = books.transactions[started.gateway_reference]
+            if each.order.flow is not Flow.DIRECT:
+                continue  # Its payer takes his time.
             ending = _ending(world, each)
             if ending in (PaymentEnding.LATE, PaymentEnding.NEVER):
                 continue
@@ -485,6 +498,10 @@ JUDGES: Sequence[Judge] = (
     a_reference_is_one_payment,
     money_is_asked_for_once,
     the_operators_book_equals_ours,
+    what_is_paid_unasked_is_in_the_books,
+    what_is_paid_beside_a_prompt_is_its_payers,
+    what_was_forged_is_no_money,
+    the_merchants_accounts_have_moved_by_that,
     money_goes_back_once,
     no_more_goes_back_than_was_paid,
     what_has_gone_back_is_on_record,

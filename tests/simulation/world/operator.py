@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from enum import Enum
 from random import Random
 from types import MappingProxyType
@@ -38,6 +39,8 @@ from tests.simulation.world.schedule import WorldSchedule
 from tests.simulation.world.trace import SimulationTrace
 
 OPERATOR_PORT: Final = 443
+UNASKED: Final = "c2b"
+"""How M-Pesa's book calls what nobody was asked for."""
 
 
 @define
@@ -136,16 +139,32 @@ class WorldOperator:
     """How each payment ends, by the operator's name of it, and each reversal, by
     `reversal_name`."""
     notified: list[HttpRequest] = Factory(list)
-    """The notifications that were accepted, from which forgers and faulty networks repeat."""
+    """The notifications that were sent, from which forgers and faulty networks repeat."""
+    accepted: list[HttpRequest] = Factory(list)
+    """The notifications that the gateway has accepted."""
+    opening: Mapping[str, Decimal] = Factory(dict)
+    """What was on each account at the beginning, where all that can be done with it is played."""
 
     @property
     def payments(self) -> Sequence[Mapping[str, Any]]:
-        """The payments in its book."""
+        """The payments in its book that it was asked for."""
         return [
             each
             for each in self.simulator.snapshot()["payments"]
-            if each["kind"] != self.kind.reversal_kind
+            if each["kind"] not in (self.kind.reversal_kind, UNASKED)
         ]
+
+    @property
+    def unasked(self) -> Sequence[Mapping[str, Any]]:
+        """The payments in its book that somebody has made of his own accord, or by a code."""
+        return [each for each in self.simulator.snapshot()["payments"] if each["kind"] == UNASKED]
+
+    def balances(self) -> Mapping[str, Decimal]:
+        """Return what is on each account with it."""
+        return {
+            each["account"]: Decimal(each["balance"])
+            for each in self.simulator.snapshot()["accounts"]
+        }
 
     @property
     def sent_back(self) -> Sequence[Mapping[str, Any]]:
@@ -251,18 +270,24 @@ class WorldOperator:
 
     async def _call(self, request: HttpRequest) -> HttpResponse:
         with self.schedule.activity():
-            return await call_back(request, open_stream=self.party.open_stream)
+            response = await call_back(request, open_stream=self.party.open_stream)
+        if response.status < 300:
+            self.accepted.append(request)
+        return response
 
-    async def _insist(self, request: HttpRequest) -> None:
-        """Notify until the gateway has taken it."""
+    async def _insist(self, request: HttpRequest) -> HttpResponse:
+        """Notify until the gateway has taken it, and return its answer."""
         while True:
             with suppress(ExchangeFailed):
-                if (await self._call(request)).status == 200:
-                    return
+                response = await self._call(request)
+                if response.status == 200:
+                    return response
             await self.schedule.sleep(INSISTS_EVERY_S)
 
     async def _notify(self, request: HttpRequest) -> HttpResponse:
         """Send a notification as the weather lets it through. Raises ExchangeFailed."""
+        if b'"BillRefNumber"' in request.body:
+            return await self._insist(request)  # It cannot be asked about what nobody asked for.
         weather, chance = self.weather, self.random.random()
         if chance < weather.notification_lost:
             self.trace.add("notification_lost", self.name)

@@ -229,6 +229,8 @@ class SimulatedWorld:
                 self.schedule,
                 insists=bool(self.plan.reversals),
             )
+            if self.plan.only_with:
+                self.operators[name].opening = self.operators[name].balances()
         if self.plan.only_with:
             party = self._party("payers", "41.0.3.1", "payers.example")
             self.payers = WorldPayers(party, self.operators, choices, self.trace, self.schedule)

@@ -200,8 +200,9 @@ class SimulatedPawapayAccounts:
 
             payment.result = self._transfer(payment)
             if payment.result == COMPLETED:
-                # Made of the id, so that a payment has the same receipt in each run.
-                payment.receipt = str(int(payment.id[:8], 16) + 1_000_000_000)
+                # Made of the id, so that a payment has the same receipt in each run; of its end, as
+                # it begins with the time.
+                payment.receipt = str(int(payment.id[-12:], 16) % 9_000_000_000 + 1_000_000_000)
 
             for delay in payment.callback_delays:
                 self._pending_callbacks.schedule((payment, 0), at=later(at, delay))
