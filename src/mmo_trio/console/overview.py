@@ -52,7 +52,7 @@ from mmo_trio.storage.interface.admin_types import (
     CountQuery,
     PaymentCount,
 )
-from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.interface.store import log_store_failure
 
 logger = structlog.get_logger(__name__)
 
@@ -243,8 +243,9 @@ async def keep_ready(context: ConsoleContext) -> None:
     while True:
         try:
             await read_ahead(context)
-        except StoreUnavailable:
-            logger.warning("overview_not_read_ahead")
+        except Exception as error:
+            # Who opens the page has it read then; payments go on without it.
+            log_store_failure(logger, "overview_not_read_ahead", error)
         await trio.sleep((HOUR - context.wall_time() % HOUR) / SECOND)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from attrs import Factory, define, evolve
 
 from mmo_sansio.values.clock import DAY, HOUR, Instant, Span, earlier, later
@@ -20,6 +22,7 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCell,
     PaymentCount,
 )
+from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnusable
 from tests.support.console_browser import ConsoleBrowser, add_users
 from tests.support.sandbox_gateway import Serve
 from tests.support.time_limits import HANGS_AFTER_S
@@ -141,6 +144,23 @@ async def test_the_first_page_after_a_start_finds_all_that_is_over_read(
         for path in ("/", "/?view=month", "/?by=method", "/?by=provider"):
             assert (await vera.get(path)).status == 200
         assert not kept
+
+
+@pytest.mark.parametrize("error", [StoreCorrupt("a row"), StoreUnusable("a right"), KeyError("a")])
+async def test_a_page_that_cannot_be_read_ahead_ends_no_payments(
+    error: Exception, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[float] = []
+
+    async def fail(_: object) -> None:
+        reads.append(trio.current_time())
+        raise error
+
+    monkeypatch.setattr(overview, "read_ahead", fail)
+    context: Any = SimpleNamespace(wall_time=lambda: NOW)
+    with trio.move_on_after(1.5 * 3_600):
+        await overview.keep_ready(context)
+    assert len(reads) == 2
 
 
 async def test_what_was_read_while_the_clock_was_ahead_is_read_again_once_it_is_right() -> None:
