@@ -92,16 +92,18 @@ def cases() -> Iterator[tuple[str, Pieces, Pieces]]:
     heads = hostile_input.heads(HEAD_BYTES)
     for name, head in heads.items():
         for read_bytes in (READ_BYTES, 512):
-            pair = (tuple(cut(each, read_bytes)) for each in (head, heads["harmless"]))
-            yield f"head in reads of {read_bytes} bytes: {name}", *pair
+            hostile = tuple(cut(head, read_bytes))
+            harmless = tuple(cut(heads["harmless"], read_bytes))
+            yield f"head in reads of {read_bytes} bytes: {name}", hostile, harmless
     empty = b"\r\n" * (HEAD_BYTES // 2)
     yield "empty lines before a head", (empty + request_head(b""),), (heads["harmless"],)
 
     bodies = hostile_input.creation_bodies(BODY_BYTES)
     for name, body in bodies.items():
         for read_bytes in (READ_BYTES, 4096):
-            pair = (posted(each, read_bytes=read_bytes) for each in (body, bodies["harmless"]))
-            yield f"body in reads of {read_bytes} bytes: {name}", *pair
+            hostile = posted(body, read_bytes=read_bytes)
+            harmless = posted(bodies["harmless"], read_bytes=read_bytes)
+            yield f"body in reads of {read_bytes} bytes: {name}", hostile, harmless
 
     harmless = posted(bodies["harmless"])
     for size, extension in ((256, b""), (512, b";a=b"), (1024, b";" + b"x" * 240), (65_536, b"")):
