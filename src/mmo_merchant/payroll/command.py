@@ -557,7 +557,12 @@ def _pay(
     ):
         client = PayrollClient(gateway, key, journal=journal, pace=Pace(1 / options["per_second"]))
         run = PaymentRun(
-            client, lines, journal, poll_s=options["poll_s"], patience_s=options["patience_s"]
+            client,
+            lines,
+            journal,
+            poll_s=options["poll_s"],
+            patience_s=options["patience_s"],
+            is_known=options["allow_repeats"],
         )
         bars = {phase: bar.add_task(phase, total=len(lines)) for phase in ("accepted", "ended")}
 

@@ -62,6 +62,10 @@ _LOST: Final = (
 )
 
 
+class JournalUnknown(MerchantApiError):
+    """Is the fault of a run whose gateway does not know what the journal has of it."""
+
+
 @define
 class Pace:
     """Gives every request its time, in seconds of a clock that never goes back."""
@@ -164,6 +168,8 @@ class PaymentRun:
     ends."""
     patience_s: float
     """Seconds without any change after which the run ends."""
+    is_known: bool = False
+    """Whether the gateway is known to have what an earlier run has sent; else it is asked."""
     # `bool` takes any state and does nothing.
     on_record: Callable[[LineState], object] = bool
     """Called with each new state of a line."""
@@ -187,6 +193,9 @@ class PaymentRun:
             # 1. Send what was never sent, or may not have arrived.
             self.fault = None
             await self._create_all()
+            if isinstance(self.fault, JournalUnknown):
+                return
+
             # 2. Ask about what is pending, the less often the longer nothing ends.
             if anyio.current_time() >= ask_at:
                 await self._ask_about(self._lines_in(Phase.ACCEPTED))
@@ -224,7 +233,11 @@ class PaymentRun:
         return [line for line, state in states if (state and state.phase) in phases]
 
     async def _create_all(self) -> None:
-        lines = iter(self._lines_in(None, Phase.SENT))
+        unsent = self._lines_in(None, Phase.SENT)
+        if unsent and not self.is_known:
+            await self._ask_whether_known()
+
+        lines = iter(unsent)
 
         async def create_each() -> None:
             # The tasks share the iterator, so each line is taken once.
@@ -236,6 +249,25 @@ class PaymentRun:
         async with anyio.create_task_group() as tasks:
             for _ in range(WORKERS):
                 tasks.start_soon(create_each)
+
+    async def _ask_whether_known(self) -> None:
+        """Ask about the first payment that an earlier run has made. To another brand, or to an
+        older copy of the store, no reference is used, and a line that was paid would be paid once
+        more."""
+        references = (state.gateway_reference for state in self.journal.states.values())
+        made = next(filter(None, references), None)
+        try:
+            if made is not None:
+                await self.client.look_up(made)
+            self.is_known = True
+        except TransactionNotFound:
+            self.fault = JournalUnknown(
+                f"The gateway does not know the payment {made} of the journal: the API key may be "
+                "another brand's. If the gateway was restored from a backup, ask its staff, and go "
+                "on with --allow-repeats."
+            )
+        except MerchantApiError as error:
+            self.fault = error
 
     async def _create(self, line: PayLine) -> None:
         try:

@@ -620,6 +620,27 @@ async def test_what_a_journal_has_paid_is_paid_by_no_other_brand(file: Path) -> 
         assert (await pay(copy, running)).exit_code == 0, "the brand itself looks them up"
 
 
+@pytest.mark.spec("C12", "A1")
+async def test_no_run_goes_on_by_the_key_of_another_brand(file: Path) -> None:
+    """The program died as a line was sent, which that brand has paid."""
+    journal = file.with_name("salaries.csv.journal")
+    write(file, "254712345001,1500,a", "254712345002,900,b")
+    (file.parent / "gateway").mkdir()
+    async with serving(file.parent / "gateway", brands=TWO_BRANDS, api_key=KEY) as running:
+        assert (await pay(file, running)).exit_code == 0
+        begun, *entries = journal.read_text().splitlines()
+        ended = [entry for entry in entries if '"reference":"a"' in entry]
+        journal.write_text("\n".join([begun, *ended, '{"reference":"b","phase":"sent"}', ""]))
+
+        other = ("--key", f"second-{KEY}")
+        refused = await pay(file, running, *other)
+        assert refused.exit_code == 3, refused.output
+        assert "the API key may be another brand's" in refused.output
+        assert "pending: 1 pay-outs; KES 900.00" in refused.output
+        meant = await pay(file, running, *other, "--allow-repeats")
+        assert "success: 2 pay-outs" in meant.output, "a person has said so"
+
+
 @pytest.mark.spec("C12")
 async def test_a_second_try_is_refused_where_the_first_reference_was_used_again(
     file: Path,
