@@ -25,6 +25,7 @@ from mmo_trio.storage.sqlite.files import (
     real_path,
     require_one_name,
 )
+from mmo_trio.storage.sqlite.log_origin import require_own_log
 from mmo_trio.storage.sqlite.open_files import OpenFiles
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 
@@ -81,8 +82,9 @@ def _open_in_thread(
             lock = ServingLock(path)
             undo.callback(lock.release)
 
-        # 2. The file, of which this is the only name, and how it lies now.
+        # 2. The file, of which this is the only name, with its own log, and how it lies now.
         require_one_name(path)
+        require_own_log(path, serving=serving)
         files = OpenFiles(path)
         writer = system.connect(path)
         undo.callback(writer.close)

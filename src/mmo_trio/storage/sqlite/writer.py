@@ -26,18 +26,21 @@ from mmo_trio.storage.sqlite.connection import (
     raise_translated,
     refuse_closed,
 )
+from mmo_trio.storage.sqlite.log_origin import NOTE_LOG, log_name
 from mmo_trio.storage.sqlite.open_files import LogBound, OpenFiles
 from mmo_trio.storage.sqlite.statements import RecentTransactions
 
 T = TypeVar("T")
 
-_RAISE_EPOCH = (
-    f"UPDATE store_state SET epoch = epoch + 1, raised_at = ? RETURNING {STORE_STATE_COLUMNS}"
-)
-_RAISE_COMMAND_EPOCH = f"""
-    UPDATE store_state SET command_epoch = command_epoch + 1, raised_at = ?
+_RAISE_EPOCH = f"""
+    UPDATE store_state SET epoch = epoch + 1, raised_at = ?, {NOTE_LOG}
     RETURNING {STORE_STATE_COLUMNS}
 """
+_RAISE_COMMAND_EPOCH = f"""
+    UPDATE store_state SET command_epoch = command_epoch + 1, raised_at = ?, {NOTE_LOG}
+    RETURNING {STORE_STATE_COLUMNS}
+"""
+_NOTE_LOG = f"UPDATE store_state SET {NOTE_LOG}"
 
 
 class SqliteWriter:
@@ -82,6 +85,12 @@ class SqliteWriter:
 
         # When the next commit raises the epoch, by the boot clock.
         self._raise_at = MonotonicInstant(0)
+
+        # The write-ahead log that was noted last; None before the first time.
+        self._noted_log: str | None = None
+
+        # Whether the last commit may have raised the epoch, and begun a log that it had not noted.
+        self._may_have_raised = True
 
         # The one that the thread works at.
         self._active: WriteAttempt | None = None
@@ -186,9 +195,11 @@ class SqliteWriter:
 
             # In the same commit, so that a backup of between two commits has its own epoch.
             raised = None
-            if connection.total_changes > changes:
+            has_changed = connection.total_changes > changes
+            if has_changed:
                 raised = self._raise_epoch(connection)
                 self.has_unmarked_commits = self._raise is not None
+                self._may_have_raised = True
 
             # The last moment at which a caller that has given up can prevent it.
             attempt.begin_commit()
@@ -198,6 +209,8 @@ class SqliteWriter:
             if raised is not None:
                 self.raised_state = raised
                 self.has_unmarked_commits = False
+            elif has_changed:
+                self._may_have_raised = False
         except BaseException as error:
             self._roll_back(connection, error)
             raise
@@ -206,14 +219,26 @@ class SqliteWriter:
 
     def _raise_epoch(self, connection: sqlite3.Connection) -> StoreState | None:
         """Raise the epoch that this process raises, some time after it did last; return how far the
-        store has come then, and None when nothing is raised."""
+        store has come then, and None when nothing is raised. A log that SQLite has begun anew is
+        noted at once."""
+        if self._raise is None:
+            return None
+
         clock = self._system.clock
         now = clock.monotonic()
-        if self._raise is None or now < self._raise_at:
+        is_due = now >= self._raise_at
+        log = log_name(self._path)
+        if not is_due and log == self._noted_log:
+            return None
+
+        self._noted_log = log
+        named = (log, self._may_have_raised, log)
+        if not is_due:
+            connection.execute(_NOTE_LOG, named)
             return None
 
         self._raise_at = later(now, self._raise_interval)
-        rows = connection.execute(self._raise, (clock.raw_wall_time(),)).fetchall()
+        rows = connection.execute(self._raise, (clock.raw_wall_time(), *named)).fetchall()
         return parse_store_state(rows)
 
     def _commit(self, connection: sqlite3.Connection) -> None:
@@ -229,6 +254,7 @@ class SqliteWriter:
         """Roll back; a connection that is broken is closed, and the next write opens another."""
         # It may hold what was not committed.
         self.recent.clear()
+        self._noted_log = None
         broken = must_reconnect_after(error) or isinstance(error, OutcomeUnknown)
         try:
             connection.rollback()

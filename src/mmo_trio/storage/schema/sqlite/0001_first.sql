@@ -324,10 +324,11 @@ CREATE TABLE clock_records (
 
 -- One row: which store this is, and how far it has come (`mmo_sansio.resilience.store_mark`). Commits of serving processes
 -- raise the epoch, at most once a second, and each commit of a command raises the other one. `former_ids` are what it was
--- named before it was restored from a backup, with spaces between.
+-- named before it was restored from a backup, with spaces between. `log_name` and `log_epoch` say which write-ahead log was
+-- seen last, and an epoch that the database file had before that was begun.
 CREATE TABLE store_state (
     id TEXT NOT NULL, epoch INTEGER NOT NULL, command_epoch INTEGER NOT NULL, raised_at INTEGER NOT NULL,
-    former_ids TEXT NOT NULL
+    former_ids TEXT NOT NULL, log_name TEXT NOT NULL DEFAULT '', log_epoch INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 INSERT INTO store_state (id, epoch, command_epoch, raised_at, former_ids) VALUES (lower(hex(randomblob(16))), 0, 0, 0, '');
