@@ -17,16 +17,9 @@ from tests.conformance.driver import NOON, after_noon, create_payments, submit_b
 from tests.conformance.inputs import reference, succeeded
 
 # isort: split
-import psycopg
 import trio
 
-
-def execute(url: str, *statements: str) -> list[tuple[object, ...]]:
-    """Run statements; return the rows of the last one, if it has any."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        for each in statements:
-            cursor = connection.execute(each.encode())
-        return cursor.fetchall() if cursor.description else []
+from tests.support.postgres_process import execute
 
 
 def database_name(url: str) -> str:

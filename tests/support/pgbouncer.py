@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -13,7 +12,13 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 # isort: split
 import psycopg
 
-from tests.support.postgres_process import SUPERUSER, PostgresProcess, postgres_folder, spawn_server
+from tests.support.postgres_process import (
+    SUPERUSER,
+    PostgresProcess,
+    postgres_folder,
+    spawn_server,
+    wait_until,
+)
 from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -50,14 +55,15 @@ def pgbouncer(
         (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")
         child = spawn_server(folder, program, "pgbouncer.ini")
         try:
-            until = time.monotonic() + HANGS_AFTER_S
-            while True:
+
+            def serves() -> bool:
                 with suppress(psycopg.OperationalError):
                     psycopg.connect(url).close()
-                    break
+                    return True
                 assert child.poll() is None, (folder / "log").read_text()
-                assert time.monotonic() < until, (folder / "log").read_text()
-                time.sleep(0.05)
+                return False
+
+            wait_until(serves, lambda: (folder / "log").read_text())
             yield url
         finally:
             child.terminate()

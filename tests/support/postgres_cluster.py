@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import define
 
-import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
-
-# isort: split
-import psycopg
-
-from tests.support.postgres_process import SUPERUSER, PostgresProcess, hand_over, postgres_folder
+from tests.support.postgres_process import (
+    SUPERUSER,
+    PostgresProcess,
+    execute,
+    hand_over,
+    postgres_folder,
+    wait_until,
+)
 from tests.support.reserved_port import reserved_port
-from tests.support.time_limits import HANGS_AFTER_S
 
 
 @define(eq=False)
@@ -50,32 +50,35 @@ class Cluster:
             "pg_basebackup", "-D", f"{self.standby.data}", "-R", "-c", "fast", "-d", source
         )
         self.standby.start()
-        with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
-            connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-            connection.execute("SELECT pg_reload_conf()")
+        execute(
+            self.primary.tcp_url,
+            "ALTER SYSTEM SET synchronous_standby_names = 'standby'",
+            "SELECT pg_reload_conf()",
+        )
         self.wait_for_standby()
+
+    def stop_waiting(self) -> None:
+        """Let no commit wait for the standby any more."""
+        execute(
+            self.primary.tcp_url,
+            "ALTER SYSTEM RESET synchronous_standby_names",
+            "SELECT pg_reload_conf()",
+        )
 
     def wait_for_standby(self) -> None:
         """Wait until commits are on the standby before they are answered."""
-        until = time.monotonic() + HANGS_AFTER_S
-        with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
-            while not connection.execute(
-                "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-            ).fetchone():
-                assert time.monotonic() < until, "the standby doesn't follow"
-                time.sleep(0.05)
+        self._wait_for_replication("sync_state = 'sync'")
 
     def wait_until_copied(self) -> None:
         """Wait until the standby, also one that commits don't wait for, has what was committed."""
-        until = time.monotonic() + HANGS_AFTER_S
-        with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
-            row = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
-            assert row is not None
-            while not connection.execute(
-                "SELECT 1 FROM pg_stat_replication WHERE flush_lsn >= %s::pg_lsn", row
-            ).fetchone():
-                assert time.monotonic() < until, "the standby doesn't follow"
-                time.sleep(0.05)
+        [(flushed,)] = execute(self.primary.tcp_url, "SELECT pg_current_wal_flush_lsn()")
+        self._wait_for_replication(f"flush_lsn >= '{flushed}'")
+
+    def _wait_for_replication(self, condition: str) -> None:
+        question = f"SELECT 1 FROM pg_stat_replication WHERE {condition}"
+        wait_until(
+            lambda: execute(self.primary.tcp_url, question), lambda: "the standby doesn't follow"
+        )
 
     def replace_standby(self) -> None:
         """After a promotion: put a new copy of the new primary in the place of the old one."""
@@ -94,8 +97,7 @@ class Cluster:
 
     def promote(self) -> None:
         """Promote the standby and wait until it is the primary."""
-        with psycopg.connect(self.standby.tcp_url, autocommit=True) as connection:
-            assert connection.execute("SELECT pg_promote()").fetchone() == (True,)
+        assert execute(self.standby.tcp_url, "SELECT pg_promote()") == [(True,)]
 
     def end(self) -> None:
         """Kill both."""

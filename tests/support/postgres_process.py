@@ -13,9 +13,10 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from attrs import Factory, define, field, frozen
 
@@ -108,15 +109,15 @@ class PostgresProcess:
         self._child = spawn_server(
             self.folder, self.programs.path("postgres"), "-D", f"{self.data}", *arguments
         )
-        until = time.monotonic() + HANGS_AFTER_S
-        while True:
-            try:
-                psycopg.connect(self.tcp_url).close()
-                return
-            except psycopg.OperationalError:
-                assert self._child.poll() is None, self.log()
-                assert time.monotonic() < until, self.log()
-                time.sleep(0.05)
+        wait_until(self._serves, self.log)
+
+    def _serves(self) -> bool:
+        assert self._child is not None
+        with suppress(psycopg.OperationalError):
+            psycopg.connect(self.tcp_url).close()
+            return True
+        assert self._child.poll() is None, self.log()
+        return False
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT severs its clients and writes a checkpoint, SIGQUIT ends it at once as
@@ -196,6 +197,22 @@ def postgres_folder(*, is_durable: bool = True) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def execute(url: str, *statements: str) -> list[tuple[Any, ...]]:
+    """Run each statement by itself; return the rows of the last one, if it has any."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def wait_until(holds: Callable[[], object], or_say: Callable[[], str]) -> None:
+    """Return once it is so, which another process makes so."""
+    until = time.monotonic() + HANGS_AFTER_S
+    while not holds():
+        assert time.monotonic() < until, or_say()
+        time.sleep(0.05)
 
 
 def _memory() -> Path | None:

@@ -16,14 +16,12 @@ from attrs import define
 from tests.support.postgres_process import (
     SUPERUSER,
     PostgresProcess,
+    execute,
     hand_over,
     postgres_folder,
     postgres_process,
 )
 from tests.support.reserved_port import reserved_port
-
-# isort: split
-import psycopg
 
 
 class RestorableDatabase(ABC):
@@ -106,9 +104,11 @@ class DumpedDatabase(RestorableDatabase):
 
     def create(self) -> None:
         """Make it, empty, in the place of the one before."""
-        with psycopg.connect(self.server.tcp_url, autocommit=True) as connection:
-            connection.execute("DROP DATABASE IF EXISTS mmo WITH (FORCE)")
-            connection.execute("CREATE DATABASE mmo ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0")
+        execute(
+            self.server.tcp_url,
+            "DROP DATABASE IF EXISTS mmo WITH (FORCE)",
+            "CREATE DATABASE mmo ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0",
+        )
 
     def back_up(self) -> None:
         self._run("pg_dump", "--format=custom", f"--file={self.file}", f"--dbname={self.url}")
@@ -143,10 +143,10 @@ class RecoveredServer(RestorableDatabase):
             f"host=127.0.0.1 port={self.server.port} user={SUPERUSER}",
         )
         self.server.run("pg_basebackup", "-D", f"{base}", "-c", "fast", "-d", source)
-        self._execute("SELECT pg_create_restore_point('before_the_gap')")
+        execute(self.url, "SELECT pg_create_restore_point('before_the_gap')")
 
     def restore(self) -> None:
-        self._execute("SELECT pg_switch_wal()")
+        execute(self.url, "SELECT pg_switch_wal()")
         self.server.stop()
         shutil.rmtree(self.server.data)
         shutil.copytree(self.server.folder / "base", self.server.data)
@@ -154,11 +154,7 @@ class RecoveredServer(RestorableDatabase):
         for each in (self.server.data, *self.server.data.rglob("*")):
             hand_over(each)
         self.server.start()
-        self._execute("SELECT pg_wal_replay_resume() WHERE pg_is_in_recovery()")
-
-    def _execute(self, statement: str) -> None:
-        with psycopg.connect(self.server.tcp_url, autocommit=True) as connection:
-            connection.execute(statement.encode())
+        execute(self.url, "SELECT pg_wal_replay_resume() WHERE pg_is_in_recovery()")
 
 
 @contextmanager

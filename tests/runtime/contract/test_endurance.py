@@ -26,6 +26,7 @@ from tests.support.effort import by_effort
 from tests.support.mmo_process import recording_callbacks
 from tests.support.postgres_cluster import Cluster as PostgresCluster
 from tests.support.postgres_cluster import postgres_cluster
+from tests.support.postgres_process import execute
 
 # isort: split
 import psycopg
@@ -160,12 +161,7 @@ class Course:
     async def ask(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement on the primary."""
         url = self.database.primary.tcp_url
-
-        def run() -> list[tuple[Any, ...]]:
-            with psycopg.connect(url, autocommit=True) as connection:
-                return connection.execute(statement.encode()).fetchall()
-
-        return await trio.to_thread.run_sync(run)
+        return await trio.to_thread.run_sync(execute, url, statement)
 
 
 @pytest.mark.spec("S1", "S6", "K3", "C6", "P5")

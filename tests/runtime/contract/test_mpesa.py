@@ -397,3 +397,17 @@ async def test_a_list_and_late_confirmations_credit_each_deposit_once(
         ]
         assert sorted(each["providerReference"] for each in told) == receipts
         assert await kenya.running.seen("suspense") == []
+
+
+@pytest.mark.spec("S5")
+async def test_an_account_that_m_pesa_lists_nothing_for_goes_on(
+    serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with in_kenya(serve, tmp_path, **PULLS) as kenya:  # Nobody has registered it.
+        await kenya.running.advance("6m")
+        logged = ""
+        with trio.fail_after(TIMEOUT_S):
+            while "deposits_not_listed" not in logged:
+                logged += "".join(capfd.readouterr())
+                await trio.sleep(0.02)
+        assert (await kenya.ended(await kenya.began("direct/payin")))["status"] == "success"

@@ -49,7 +49,6 @@ from tests.support.shared_operator import configure_gateways, shared_operator
 from tests.support.time_limits import HANGS_AFTER_S
 
 # isort: split
-import psycopg
 
 # isort: split
 
@@ -329,9 +328,7 @@ async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_
     with postgres_cluster() as cluster, trio.fail_after(4 * HANGS_AFTER_S):
         gateway = Gateway(tmp_path, cluster.url)
         await gateway.set_up()
-        with psycopg.connect(cluster.primary.tcp_url, autocommit=True) as connection:
-            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
-            connection.execute("SELECT pg_reload_conf()")
+        cluster.stop_waiting()
         async with gateway.serving() as (_, merchant):
             before = await paid(merchant, "salary-76")
         unsent = await gateway.accept_unsent("salary-77")
@@ -361,9 +358,7 @@ async def test_a_running_gateway_goes_on_with_a_standby_that_lacks_little(tmp_pa
     with postgres_cluster() as cluster, trio.fail_after(2 * HANGS_AFTER_S):
         gateway = Gateway(tmp_path, cluster.url, "failover_loss_s = 600")
         await gateway.set_up()
-        with psycopg.connect(cluster.primary.tcp_url, autocommit=True) as connection:
-            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
-            connection.execute("SELECT pg_reload_conf()")
+        cluster.stop_waiting()
         async with gateway.serving() as (process, merchant):
             await paid(merchant, "salary-1")
             cluster.kill_standby()

@@ -16,12 +16,12 @@ from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.configured_database import (
     as_role,
     database_name,
-    execute,
     live_through_payments,
     role_of,
     session_setting,
     with_parameters,
 )
+from tests.support.postgres_process import execute
 from tests.support.postgres_server import PostgresServer
 
 # isort: split

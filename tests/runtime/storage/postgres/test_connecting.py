@@ -16,10 +16,10 @@ from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.errors import translate_error
 from mmo_trio.storage.postgres.trio_connection import find_sqlstate
-from tests.support.configured_database import execute, live_through_payments, with_parameters
+from tests.support.configured_database import live_through_payments, with_parameters
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.pgbouncer import pgbouncer
-from tests.support.postgres_process import PostgresProcess, postgres_folder
+from tests.support.postgres_process import PostgresProcess, execute, postgres_folder
 from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 from tests.support.tls_proxy import tls_proxy

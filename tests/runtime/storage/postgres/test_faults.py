@@ -27,6 +27,7 @@ from mmo_trio.storage.interface.store import (
 from mmo_trio.storage.postgres import PostgresStore, commits, open_postgres
 from tests.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
+from tests.support import postgres_process
 from tests.support.database_proxy import Cut, database_proxy
 from tests.support.effort import by_effort
 from tests.support.store_timeouts import set_timeout
@@ -37,13 +38,7 @@ TRIES_MAX = 10
 
 async def execute(url: str, *statements: str) -> None:
     """Statements beside the store, in one session."""
-
-    def run() -> None:
-        with psycopg.connect(url, autocommit=True) as connection:
-            for statement in statements:
-                connection.execute(statement.encode())
-
-    await trio.to_thread.run_sync(run)
+    await trio.to_thread.run_sync(postgres_process.execute, url, *statements)
 
 
 @pytest.mark.spec("P5", "C6", "C12")

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import psycopg
 import pytest
 import trio
 from attrs import Factory, define, evolve
@@ -29,6 +28,7 @@ from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.conformance.driver import after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, reference
+from tests.support.postgres_process import execute
 from tests.support.time_limits import HANGS_AFTER_S
 
 
@@ -121,8 +121,7 @@ async def test_nothing_is_submitted_of_a_brand_that_was_put_on_hold_since_the_la
     database: str, monkeypatch: pytest.MonkeyPatch, is_loaded_as_held: bool
 ) -> None:
     async with open_used_store(database, monkeypatch) as (store, loads):
-        with psycopg.connect(database) as other:
-            other.execute("INSERT INTO brand_holds VALUES ('acme', 1, 'ada')")
+        execute(database, "INSERT INTO brand_holds VALUES ('acme', 1, 'ada')")
         if is_loaded_as_held:
             await submit_batch(store, (BeginSubmission(reference(0)), after_noon(9)))
             loads.reads.clear()

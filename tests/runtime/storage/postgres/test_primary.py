@@ -13,9 +13,8 @@ from mmo_trio.storage.postgres import PostgresStore, open_postgres, primary
 from mmo_trio.storage.postgres.primary import server_name, split_servers
 from tests.conformance.driver import create_payments
 from tests.conformance.inputs import reference
-from tests.support.configured_database import execute
 from tests.support.postgres_cluster import Cluster, postgres_cluster
-from tests.support.postgres_process import PostgresProcess
+from tests.support.postgres_process import PostgresProcess, execute
 from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
 

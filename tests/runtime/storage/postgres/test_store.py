@@ -53,6 +53,7 @@ from mmo_trio.storage.postgres import PostgresStore, migrations, open_postgres, 
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from tests.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
+from tests.support import postgres_process
 from tests.support.effort import by_effort
 from tests.support.postgres_programs import chosen
 from tests.support.postgres_server import PostgresServer
@@ -598,13 +599,8 @@ async def _execute(url: str, statement: str) -> None:
 
 
 async def _value(url: str, statement: str) -> object:
-    def run() -> object:
-        with psycopg.connect(url, autocommit=True) as connection:
-            cursor = connection.execute(statement.encode())
-            row = cursor.fetchone() if cursor.description else None
-            return row[0] if row else None
-
-    return await trio.to_thread.run_sync(run)
+    rows = await trio.to_thread.run_sync(postgres_process.execute, url, statement)
+    return rows[0][0] if rows else None
 
 
 @pytest.mark.spec("S5")
