@@ -42,7 +42,7 @@ async def test_a_refused_password_is_shown_and_not_used_until_it_is_mended(
     serve: Serve, tmp_path: Path
 ) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
-        await kenya.account("600997", operator_state="expired")
+        kenya.account("600997", operator_state="expired")
         await kenya.began("direct/payout")
         await until(
             lambda: len(kenya.answered) > 1
@@ -60,7 +60,7 @@ async def test_a_refused_password_is_shown_and_not_used_until_it_is_mended(
         browser = ConsoleBrowser(kenya.running.ready.console)
         await browser.sign_in("vera")
         assert "older than 90 days" in (await browser.get("/providers")).body.decode()
-        await kenya.account("600997", operator_state="active")
+        kenya.account("600997", operator_state="active")
         before = len(kenya.answered)
         await kenya.running.advance("2h")
         await kenya.running.advance("2h")

@@ -62,7 +62,7 @@ async def test_a_pay_out_that_lacks_float_says_so_to_staff_at_once(
     async with in_kenya(serve, tmp_path) as kenya:
         browser = await staff(kenya)
         assert "for lack of float" not in (await browser.get("/providers")).body.decode()
-        await kenya.account("600997", balance="10.00")
+        kenya.account("600997", balance="10.00")
         reference = await kenya.began("direct/payout")
         found = await kenya.ended(reference)
         assert (found["status"], found["errorCode"]) == ("failed", "merchant_insufficient_funds")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import AccountState
 from mmo_sansio.providers.mpesa_daraja.account import read_account
 from mmo_sansio.providers.mpesa_daraja.requests import account_reference, registration
+from mmo_simulators.common.faults import parse_planned_fault
 from mmo_simulators.operators.mpesa.api import MpesaSimulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.server.callbacks import call_back, system_streams
@@ -73,65 +74,44 @@ class Kenya:
         documents = [(json.loads(each.body), answer.status) for each, answer in self.answered]
         return [(each, status) for each, status in documents if "TransID" in each]
 
-    async def post(self, path: str, document: object) -> Any:
-        answer = await ask(
-            self.origin + path,
-            method="POST",
-            headers={"Content-Type": "application/json"},
-            body=json.dumps(document).encode(),
-        )
-        assert answer.status == 200, answer.body
-        return answer.json
-
-    async def plan(self, *faults: Mapping[str, Any]) -> None:
+    def plan(self, *faults: Mapping[str, Any]) -> None:
         """Let the simulator follow this script, and everything end soon."""
-        await self.post("/_simulator/faults", {"faults": [*faults, SOON]})
+        self.simulator.faults.plan(parse_planned_fault(each) for each in (*faults, SOON))
 
-    async def account(self, account: str, **members: Any) -> None:
-        await self.post("/_simulator/accounts", {"accounts": [{"account": account, **members}]})
+    def account(self, account: str, **members: Any) -> None:
+        self.simulator.open_accounts([{"account": account, **members}])
 
-    async def payments(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (await ask(f"{self.origin}/_simulator/book")).json["payments"]
+    @property
+    def payments(self) -> Sequence[dict[str, Any]]:
+        """The simulator's book."""
+        found: Sequence[dict[str, Any]] = self.simulator.snapshot()["payments"]
         return found
 
     async def began(self, operation: str, **changes: Any) -> str:
         """A payment that the simulator has: its gatewayReference."""
-        before = len(await self.payments())
+        before = len(self.payments)
         changes = {"msisdn": PAYER, "reconciliationReference": "PRN1234XN", **changes}
         made = await self.merchant.accepted(operation, **changes)
-        await until(lambda: len(self.simulator.snapshot()["payments"]) > before)
+        await until(lambda: len(self.payments) > before)
         return str(made["gatewayReference"])
-
-    async def submitted(self, reference: str) -> None:
-        """Return once the payment was sent to the provider."""
-        with trio.fail_after(TIMEOUT_S):
-            while True:
-                if (await self.merchant.status(reference))["providerData"] is not None:
-                    return
-                await trio.sleep(0.02)
 
     async def ended(self, reference: str) -> dict[str, Any]:
         """The transaction that the merchant was called back with, once."""
         found = await self.merchant.ended(reference)
         assert (await self.running.outcome_of(reference))["outcome"] == "delivered"
-        calls = [
-            each.transaction
-            for each in calls_to(self.receiver)
-            if each.transaction["gatewayReference"] == reference
-            and "qrImage" not in each.transaction
-        ]
+        calls = [each for each in self.told if each["gatewayReference"] == reference]
         assert [each["status"] for each in calls] == [found["status"]]
         return found
 
-    async def told_once(self, reference: str) -> None:
-        """The merchant was called back about this payment once."""
-        calls = [
-            each.transaction["gatewayReference"]
-            for each in calls_to(self.receiver)
-            if "qrImage" not in each.transaction
-        ]
-        assert calls.count(reference) == 1
-        await trio.lowlevel.checkpoint()
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What the merchant was called back with, codes aside."""
+        transactions = [each.transaction for each in calls_to(self.receiver)]
+        return [each for each in transactions if "qrImage" not in each]
+
+    def told_once(self, reference: str) -> bool:
+        """Whether the merchant was called back about this payment once."""
+        return [each["gatewayReference"] for each in self.told].count(reference) == 1
 
     async def deposit(self, shillings: int, bill_reference: str, shortcode: int = 174379) -> None:
         """Somebody pays by himself."""
@@ -239,7 +219,7 @@ async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterat
             merchant = developer(running, ACME_KEY, result_url=url_of(found))
             reachable = environment | running.storage.environment
             kenya = Kenya(running, simulator, origin, merchant, found, reachable, options, answered)
-            await kenya.plan()
+            kenya.plan()
             yield kenya
 
 
@@ -247,7 +227,7 @@ async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterat
 async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Path) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.register()
-        await kenya.plan({"at": "c2b", "do": "call_back", "after_s": [0, 0.5]})
+        kenya.plan({"at": "c2b", "do": "call_back", "after_s": [0, 0.5]})
         made = await kenya.merchant.accepted("qr/payin", msisdn=PAYER)
         reference = str(made["gatewayReference"])
         await until(lambda: bool(calls_to(kenya.receiver)))  # Nobody can scan what isn't shown.
@@ -259,10 +239,10 @@ async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Pat
         assert parse_objects(objects["62"])["01"] == account_reference(reference)
         await kenya.deposit(150, account_reference(reference))
         found = await kenya.ended(reference)
-        (paid,) = await kenya.payments()
+        (paid,) = kenya.payments
         assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
-        await until(lambda: kenya.simulator.snapshot()["payments"][0]["told"] == 2)
-        await kenya.told_once(reference)
+        await until(lambda: kenya.payments[0]["told"] == 2)
+        assert kenya.told_once(reference)
 
 
 @pytest.mark.spec("S4")
@@ -270,16 +250,14 @@ async def test_a_deposit_is_asked_about_and_becomes_a_transaction(
     serve: Serve, tmp_path: Path
 ) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
-        await kenya.account("174379", validates=True)
+        kenya.account("174379", validates=True)
         await registered(kenya)
-        await kenya.plan({"at": "c2b", "do": "call_back", "after_s": [0, 0, 0.5]})
+        kenya.plan({"at": "c2b", "do": "call_back", "after_s": [0, 0, 0.5]})
         await kenya.deposit(75, "ACC-7")
-        await until(
-            lambda: [each["told"] for each in kenya.simulator.snapshot()["payments"]] == [3]
-        )
+        await until(lambda: [each["told"] for each in kenya.payments] == [3])
         await until(lambda: bool(calls_to(kenya.receiver)))
         (call,) = calls_to(kenya.receiver)
-        (paid,) = await kenya.payments()
+        (paid,) = kenya.payments
         assert (call.transaction["flow"], call.transaction["status"]) == ("push", "success")
         assert call.transaction["providerReference"] == paid["receipt"]
 
@@ -320,12 +298,12 @@ async def test_a_push_that_is_confirmed_as_a_deposit_is_one_payment(
     serve: Serve, tmp_path: Path
 ) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
-        await kenya.account("174379", confirms_pushes=True)
+        kenya.account("174379", confirms_pushes=True)
         await kenya.register()
         reference = await kenya.began("direct/payin")
         assert (await kenya.ended(reference))["status"] == "success"
         await until(lambda: len(kenya.answered) == 2)
-        (paid,) = await kenya.payments()
+        (paid,) = kenya.payments
         confirmed = [
             (each["TransID"], each["BillRefNumber"], status)
             for each, status in kenya.confirmations()
@@ -340,7 +318,7 @@ async def test_an_app_with_the_older_c2b_is_registered_and_the_version_is_kept(
     serve: Serve, tmp_path: Path
 ) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
-        await kenya.account("174379", c2b_version=1)
+        kenya.account("174379", c2b_version=1)
         await registered(kenya)
         assert kenya.simulator._accounts.accounts["174379"].confirmation_url is not None
         async with open_store_of(kenya.running.directory) as store:
@@ -378,24 +356,19 @@ async def test_a_list_and_late_confirmations_credit_each_deposit_once(
         await until(lambda: bool(calls_to(kenya.receiver)))
         named = account_reference(reference)
         for shillings, bill_reference in ((150, named), (75, "ACC-7")):
-            await kenya.plan(CONFIRMATION_LOST)
+            kenya.plan(CONFIRMATION_LOST)
             await kenya.deposit(shillings, bill_reference)
-        await until(lambda: all(each["result"] for each in kenya.simulator.snapshot()["payments"]))
+        await until(lambda: all(each["result"] for each in kenya.payments))
         await kenya.running.advance("6m")
         assert (await kenya.ended(reference))["status"] == "success"
         await until(lambda: len(calls_to(kenya.receiver)) == 3)
-        for each in await kenya.payments():
+        for each in kenya.payments:
             members = {"TransID": each["receipt"], "TransAmount": each["amount"]}
             await kenya.forge(confirmation(each["reference"], **members))
         await kenya.running.advance("20m")
-        await kenya.told_once(reference)
-        receipts = sorted(each["receipt"] for each in await kenya.payments())
-        told = [
-            each.transaction
-            for each in calls_to(kenya.receiver)
-            if "qrImage" not in each.transaction
-        ]
-        assert sorted(each["providerReference"] for each in told) == receipts
+        assert kenya.told_once(reference)
+        receipts = sorted(each["receipt"] for each in kenya.payments)
+        assert sorted(each["providerReference"] for each in kenya.told) == receipts
         assert await kenya.running.seen("suspense") == []
 
 
