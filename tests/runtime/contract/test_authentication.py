@@ -12,6 +12,7 @@ import trio
 from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.merchant import ROOT, TIMEOUT_S, Merchant, ask
+from tests.support.merchants import a_brand
 from tests.support.receivers import sort_requests
 from tests.support.rejections import ENDPOINTS, anonymous, assert_problem, connected, head, send_raw
 from tests.support.sandbox_gateway import Running, Serve
@@ -22,14 +23,6 @@ WRONG_KEYS = (
     ("row 3: an unknown key", b"X-Api-Key: mmo_no_such_key_was_ever_made"),
     ("row 5: a key of Latin-1", b"X-Api-Key: \xe9\xff"),
 )
-METHOD = """
-[[brand.method]]
-key = "mpesa_ke"
-provider = "sandbox"
-country = "KE"
-flows = ["direct/payin", "direct/payout", "qr/payin", "web/payin", "direct/taxpayout"]
-limits.KES = { min = "10", max = "150000" }
-"""
 WINDOW = "records?from=2026-01-01&to=2026-01-02"
 
 
@@ -73,8 +66,7 @@ async def test_the_key_of_a_disabled_brand_is_a_400_everywhere_before_the_body(
     serve: Serve,
 ) -> None:
     key = "the-key-of-a-disabled-brand"
-    brand = f'[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["{key}"]\n'
-    async with serve(brands=brand + METHOD) as sandbox:
+    async with serve(brands=a_brand("shut", key, more="enabled = false\n")) as sandbox:
         for method, path in ENDPOINTS:
             lines = [b"Content-Length: 1000"] if method == "POST" else []
             answer = await send_raw(sandbox, head(method, path, *lines, key=key))
@@ -148,8 +140,7 @@ async def test_a_key_appears_nowhere(
     serve: Serve, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     key = "canary-7b1f0c5e"
-    brand = f'[[brand]]\nid = "acme"\nname = "Acme"\napi_keys = ["{key}"]\n'
-    async with serve(brands=brand + METHOD) as sandbox:
+    async with serve(brands=a_brand("acme", key)) as sandbox:
         sandbox.merchant.key = key
         answers = [await sandbox.merchant.create("web/payin")]
         accepted = answers[0].json
@@ -182,20 +173,10 @@ async def test_a_key_appears_nowhere(
         assert file.name == "brands.toml" or key.encode() not in file.read_bytes(), file
 
 
-BRANDS_WITH_HOSTS = f"""
-[[brand]]
-id = "acme"
-name = "Acme"
-host = "pay.acme.example"
-api_keys = ["the-key-of-acme"]
-{METHOD}
-[[brand]]
-id = "bolt"
-name = "Bolt"
-api_keys = ["the-key-of-bolt"]
-{METHOD}
-"""
 ACME, BOLT = "the-key-of-acme", "the-key-of-bolt"
+BRANDS_WITH_HOSTS = a_brand("acme", ACME, more='host = "pay.acme.example"\n') + a_brand(
+    "bolt", BOLT
+)
 
 
 async def _statuses(sandbox: Running, rows: list[tuple[str, dict[str, str], int]]) -> None:

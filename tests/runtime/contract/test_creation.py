@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.merchant import ROOT, a_reference, ask
+from tests.support.merchants import a_brand
 from tests.support.rejections import assert_field_refused, assert_problem
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -188,9 +189,7 @@ async def test_method_country_currency_and_limits_are_the_brands_own(serve: Serv
 
 @pytest.mark.spec("C9", "P1", "P2", "P4")
 async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serve) -> None:
-    shut = (
-        '[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["the-key-of-shut"]\n'
-    )
+    shut = a_brand("shut", "the-key-of-shut", more="enabled = false\n")
     async with serve(brands=BRAND + shut) as sandbox:
         merchant = sandbox.merchant
         used = a_reference()

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
+from tests.runtime.contract.test_qr_codes import outcome_of
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import mmo
 from tests.support.receivers import calls_to, receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running
-from tests.support.storages import storages
 from tests.support.store_admin import brand_admin
 
 
@@ -37,18 +36,6 @@ def mark_as_leaked(directory: Path, key: int) -> None:
             "UPDATE api_keys SET retired_at = 1, leaked_at = 1 WHERE id = ?", (key,)
         )
         assert changed.rowcount == 1
-
-
-async def qr_outcome(sandbox: Running, reference: str) -> dict[str, Any]:
-    """The recorded outcome of this payment's code, once there is one."""
-    with trio.fail_after(TIMEOUT_S):
-        async with storages.of(sandbox.directory).open_for_admin() as store:
-            while True:
-                for each in await store.admin.timeline(reference):
-                    if each.input_name == "QrConcluded":
-                        detail: dict[str, Any] = json.loads(each.detail)
-                        return detail
-                await trio.sleep(0.02)
 
 
 @pytest.mark.own_store
@@ -137,7 +124,7 @@ async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(
         accepted = await thief.accepted(
             "qr/payin", resultUrl=url_of(found), displayQrUrl=url_of(found)
         )
-        detail = await qr_outcome(sandbox, accepted["gatewayReference"])
+        detail = await outcome_of(sandbox, accepted["gatewayReference"])
         assert (detail["outcome"], "leaked" in detail["detail"]) == ("key_revoked", True)
         assert (await sandbox.outcome_of(accepted["gatewayReference"]))["outcome"] == "key_revoked"
         assert not calls_to(found)
