@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 import subprocess
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -341,6 +340,7 @@ async def test_a_person_at_the_virtual_phone_decides(
     [
         ("254700000180/{}", "action=approve&pin=12", 303),
         ("254700000180/{}", "action=approve&pin=%D9%A1%D9%A2%D9%A3%D9%A4", 303),
+        ("254700000180/{}", "guide=x%0d%0aSet-Cookie:a&action=approve&pin=12", 303),
         ("254700000180/{}", "action=x%0d%0aSet-Cookie:a&pin=1234", 404),
         ("x%0d%0aSet-Cookie:a=1/{}", "action=refuse", 404),
         ("254700000999/{}", "action=refuse", 303),
@@ -357,76 +357,6 @@ async def test_anything_else_changes_nothing_there(
     assert "set-cookie" not in answer.headers
     assert "done=" not in answer.headers.get("location", "")
     assert (await sandbox.merchant.status(reference))["status"] == "pending"
-
-
-@pytest.mark.parametrize(
-    ("guide", "page"),
-    [
-        ("", "/phone/254700000180"),
-        ("guide={}&", "/try/{}"),
-        ("guide=x%0d%0a&", "/phone/254700000180"),
-    ],
-)
-async def test_a_pin_that_is_none_leads_back_to_the_page_where_it_was_typed(
-    sandbox: Running, guide: str, page: str
-) -> None:
-    reference = await _prompted(sandbox, "254700000180")
-    form = f"{guide.format(reference)}action=approve&pin=123"
-    answer = await _answer_at_phone(sandbox, f"254700000180/{reference}", form)
-    assert (answer.status, answer.headers["location"]) == (
-        303,
-        f"{page.format(reference)}?wrong_pin={reference}",
-    )
-    shown = await ask(f"{sandbox.ready.pages}/phone/254700000180?wrong_pin={reference}")
-    assert b"A PIN has four digits" in shown.body
-
-
-async def test_the_guide_shows_only_its_own_prompt_beside_earlier_ones(sandbox: Running) -> None:
-    number, kind = "254700000180", {"Content-Type": "application/x-www-form-urlencoded"}
-    earlier = await _prompted(sandbox, number)
-    pages = sandbox.ready.pages
-    made = await ask(f"{pages}/try", method="POST", headers=kind, body=f"number={number}".encode())
-    url = f"{pages}{made.headers['location']}"
-    assert (await ask(f"{url}/confirm", method="POST", headers=kind, body=b"")).status == 303
-    own = made.headers["location"].removeprefix("/try/")
-    with trio.fail_after(TIMEOUT_S):
-        while True:
-            asked = re.findall(rf'action="/phone/{number}/(\w+)"', (await ask(url)).body.decode())
-            if own in asked:
-                break
-            await trio.sleep(0.02)
-    assert asked == [own]
-    phone = (await ask(f"{pages}/phone/{number}")).body.decode()
-    assert set(re.findall(rf'action="/phone/{number}/(\w+)"', phone)) == {own, earlier}
-
-
-async def test_the_phone_is_told_of_a_prompt_and_then_of_the_operators_message(
-    sandbox: Running,
-) -> None:
-    number = "254711000180"
-
-    said: list[str] = []
-
-    async def listen(*, task_status: trio.TaskStatus[None]) -> None:
-        """Open the page; from then on wait for what it is told."""
-        page = (await ask(f"{sandbox.ready.pages}/phone/{number}")).body.decode()
-        found = re.search(r'data-phone-events="([^"]+)"', page)
-        assert found is not None
-        task_status.started()
-        with trio.fail_after(TIMEOUT_S):
-            events = (await ask(f"{sandbox.ready.pages}{found[1]}")).body.decode()
-        said.append(events.partition("data: ")[2].strip())
-
-    async with trio.open_nursery() as nursery:
-        await nursery.start(listen)
-        reference = await _prompted(sandbox, number)
-    assert said == ["prompt"]
-    async with trio.open_nursery() as nursery:
-        await nursery.start(listen)
-        await _answer_at_phone(sandbox, f"{number}/{reference}", "action=approve&pin=1234")
-        await sandbox.merchant.ended(reference)
-    assert said[1] in ("prompt", "message")
-    assert b"confirmed" in (await ask(f"{sandbox.ready.pages}/phone/{number}")).body
 
 
 async def test_a_number_is_picked_up_however_it_is_written(sandbox: Running) -> None:
@@ -559,18 +489,3 @@ async def test_a_callback_is_shown_with_headers_body_and_the_shops_answer(sandbo
         assert f"X-API-KEY: {sandbox.merchant.key}" in shown
         assert f'"gatewayReference": "{reference}"' in shown
         assert "HTTP 204" in shown
-
-
-async def test_a_test_number_of_the_front_page_decides_what_happens(sandbox: Running) -> None:
-    pages, number = sandbox.ready.pages, "254700000101"
-    front = (await ask(f"{pages}/?number={number}")).body.decode()
-    assert f'value="{number}"' in front
-    assert f'href="/?number={number}#number"' in front
-    kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    made = await ask(f"{pages}/try", method="POST", headers=kind, body=f"number={number}".encode())
-    url = made.headers["location"]
-    await ask(f"{pages}{url}/confirm", method="POST", headers=kind, body=b"")
-    ended = await sandbox.merchant.ended(url.removeprefix("/try/"))
-    assert ended["errorCode"] == "user_insufficient_funds"
-    wrong = await ask(f"{pages}/try", method="POST", headers=kind, body=b"number=12x")
-    assert b'value="12x"' in wrong.body, "what was typed stays"
