@@ -32,8 +32,9 @@ from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.providers import PROVIDERS_GROUP
 from mmo_trio.system.ids import request_id_generator
 from tests.support.merchant import Merchant, ask
+from tests.support.merchants import a_brand
 from tests.support.mmo_process import SETTINGS_ON_A_FILE, mmo, serving_process
-from tests.support.operator_gateway import API_KEY, BRANDS, METHOD
+from tests.support.operator_gateway import API_KEY, METHOD
 from tests.support.time_limits import HANGS_AFTER_S
 
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -136,9 +137,13 @@ async def test_a_provider_of_another_package_serves_a_payment(tmp_path: Path) ->
     (tmp_path / "api-key").write_text("SECRET-api-key\n")
     brands, config = tmp_path / "brands.toml", tmp_path / "mmo.toml"
     brands.write_text(
-        BRANDS.format(key=API_KEY, method=METHOD, name="plus", country="KE", currency="KES")
-        .replace('"qr/payin", ', "")
-        .replace(', "direct/taxpayout"', "")
+        a_brand(
+            "acme",
+            API_KEY,
+            method=METHOD,
+            provider="plus",
+            flows=("direct/payin", "direct/payout", "web/payin"),
+        )
     )
     async with operating(operator) as origin:
         config.write_text(CONFIGURATION.format(folder=tmp_path, operator=origin))

@@ -22,6 +22,7 @@ from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.payer_actions import EnterCode, OpenUrl
 from mmo_sansio.values.return_links import return_url
 from mmo_trio.settings.providers import provider_variable
+from tests.support.merchants import a_brand
 from tests.support.sandbox_gateway import Running, serving
 
 API_KEY = "elsewhere-test-key-0123456789"
@@ -35,19 +36,7 @@ _OPERATION = ProviderOperation(
     not_found_is_final_after=MINUTE,
     poll_intervals=(HOUR,),  # Only a return makes the gateway ask earlier.
 )
-_BRANDS = f"""
-[[brand]]
-id = "acme"
-name = "Acme"
-api_keys = ["{API_KEY}"]
-
-[[brand.method]]
-key = "elsewhere"
-provider = "elsewhere"
-country = "KE"
-flows = ["web/payin"]
-limits.KES = {{ min = "1", max = "150000" }}
-"""
+_BRANDS = a_brand("acme", API_KEY, method="elsewhere", provider="elsewhere", flows=("web/payin",))
 
 
 @define(eq=False)

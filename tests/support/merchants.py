@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.merchant import Answer, Merchant
@@ -11,8 +12,22 @@ ACME_KEY = "acme-key-12345678901234567890"
 ZENITH_KEY = "zenith-key-1234567890123456"
 
 
-def a_brand(id: str, key: str, *, push_result_url: str | None = None, more: str = "") -> str:
-    """Return the text of a brand with M-Pesa in Kenya."""
+FLOWS = ("direct/payin", "direct/payout", "qr/payin", "web/payin", "direct/taxpayout")
+
+
+def a_brand(
+    id: str,
+    key: str,
+    *,
+    push_result_url: str | None = None,
+    more: str = "",
+    method: str = "mpesa_ke",
+    provider: str = "sandbox",
+    country: str = "KE",
+    currency: str = "KES",
+    flows: Sequence[str] = FLOWS,
+) -> str:
+    """Return the text of a brand with one method: M-Pesa in Kenya, unless told otherwise."""
     push = "" if push_result_url is None else f'push_result_url = "{push_result_url}"\n'
     return f"""
 [[brand]]
@@ -21,11 +36,11 @@ name = "{id.title()} Ltd"
 api_keys = ["{key}"]
 {push}{more}
   [[brand.method]]
-  key = "mpesa_ke"
-  provider = "sandbox"
-  country = "KE"
-  flows = ["direct/payin", "direct/payout", "qr/payin", "web/payin", "direct/taxpayout"]
-  limits.KES = {{ min = "10", max = "150000" }}
+  key = "{method}"
+  provider = "{provider}"
+  country = "{country}"
+  flows = {list(flows)}
+  limits.{currency} = {{ min = "10", max = "150000" }}
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.system.clock import GatewayClock
 from tests.support.merchant import TIMEOUT_S, ask
+from tests.support.merchants import FLOWS, a_brand
 from tests.support.sandbox_gateway import Running, serving
 
 API_KEY = "operators-test-key-01234567"
@@ -25,21 +26,6 @@ METHOD = "operator"
 NEVER: Span = HOUR
 """Longer than any client waits for an answer."""
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-
-BRANDS = """
-[[brand]]
-id = "acme"
-name = "Acme"
-api_keys = ["{key}"]
-
-[[brand.method]]
-key = "{method}"
-provider = "{name}"
-country = "{country}"
-flows = ["direct/payin", "web/payin", "qr/payin", "direct/payout", "direct/taxpayout"]
-limits.{currency} = {{ min = "1", max = "150000" }}
-"""
-
 
 PAGES_URL = "https://pay.example"
 """The address of payment pages that are behind a proxy, which isn't there."""
@@ -150,16 +136,18 @@ async def run_operator_gateway(
     async with run_simulator(simulator) as played:
         account = {"kind": kind, **options, "base_url": played.origin}
         environment = {provider_variable("operator", key): text for key, text in account.items()}
-        written = BRANDS
+        flows: Sequence[str] = FLOWS
         if confirms_elsewhere:
             environment["MMO_GATEWAY_HPP_URL"] = PAGES_URL
-            written = BRANDS.replace('"direct/payin", ', "")
-        brands = written.format(
-            key=API_KEY,
+            flows = FLOWS[1:]
+        brands = a_brand(
+            "acme",
+            API_KEY,
             method=METHOD,
-            name="operator",
+            provider="operator",
             country=market.country,
             currency=market.currency,
+            flows=flows,
         )
         async with serving(
             directory, environment=environment, brands=brands, api_key=API_KEY

@@ -15,7 +15,8 @@ from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Source, Transaction
-from tests.support.operator_gateway import API_KEY, BRANDS, METHOD
+from tests.support.merchants import a_brand
+from tests.support.operator_gateway import API_KEY, METHOD
 from tests.support.sandbox_gateway import serving
 
 
@@ -43,7 +44,7 @@ INSTANT = ProviderKind("Instant Money", open_instant, ("receipt",))
 
 
 async def test_one_line_in_the_table_makes_a_kind_of_provider(tmp_path: Path) -> None:
-    brands = BRANDS.format(key=API_KEY, method=METHOD, name="fast", country="KE", currency="KES")
+    brands = a_brand("acme", API_KEY, method=METHOD, provider="fast")
     environment = {"MMO_PROVIDER__FAST__KIND": "instant", "MMO_PROVIDER__FAST__RECEIPT": "R-1"}
     async with serving(
         tmp_path,

@@ -14,6 +14,7 @@ import trio
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.support.merchant import Merchant
+from tests.support.merchants import a_brand
 from tests.support.mmo_process import (
     COMMAND,
     Process,
@@ -38,19 +39,7 @@ console = "127.0.0.1:0"
 
 [provider.operator]
 """
-BRAND = """
-[[brand]]
-id = "acme"
-name = "Acme"
-api_keys = ["the-key-of-the-brand-acme"]
-
-[[brand.method]]
-key = "mpesa_ke"
-provider = "operator"
-country = "KE"
-flows = ["direct/payin", "direct/taxpayout"]
-limits.KES = { min = "10", max = "150000" }
-"""
+BRAND = a_brand("acme", "the-key-of-the-brand-acme", provider="operator")
 DATABASE = """
 [database]
 url = "sqlite:///{directory}/gateway.db"
