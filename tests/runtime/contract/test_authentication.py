@@ -11,7 +11,7 @@ import trio
 
 from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
-from tests.support.merchant import ROOT, TIMEOUT_S, Merchant, ask
+from tests.support.merchant import ROOT, Merchant, ask
 from tests.support.merchants import a_brand
 from tests.support.receivers import sort_requests
 from tests.support.rejections import ENDPOINTS, anonymous, assert_problem, connected, head, send_raw
@@ -97,7 +97,7 @@ async def test_a_retired_key_is_refused_within_sixty_seconds(sandbox: Running) -
     assert_problem(await sandbox.merchant.get(WINDOW), 401, "unauthorized", note="row 9")
 
 
-@pytest.mark.spec("A4", "K1")
+@pytest.mark.spec("A3", "A4", "K1")
 async def test_keys_rotate_with_overlap_and_callbacks_carry_the_key_of_their_payment(
     sandbox: Running,
 ) -> None:
@@ -238,13 +238,3 @@ async def test_no_header_decides_where_the_payment_page_is(sandbox: Running) -> 
     assert answer.json["pageUrl"].startswith(f"{sandbox.ready.pages}/pay/"), "row 126"
     refused = await merchant.post("web/payin", b"", headers=lines)
     assert b"evil" not in refused.body
-
-
-@pytest.mark.spec("A3", "A4")
-async def test_a_key_that_was_just_made_works_at_once(sandbox: Running) -> None:
-    fresh = Merchant(sandbox.ready.api, "the-key-of-tomorrow")
-    assert (await fresh.get(WINDOW)).status == 401
-    async with brand_admin(sandbox) as administration:
-        await administration.add_key("demo", fresh.key)
-    with trio.fail_after(TIMEOUT_S):
-        assert (await fresh.get(WINDOW)).status == 200

@@ -1,5 +1,4 @@
-"""After any crowd the whole gateway has as many open descriptors as before it, and nobody holds it
-up by being slow."""
+"""After any crowd the whole gateway has as many open descriptors as before it."""
 
 from __future__ import annotations
 
@@ -8,10 +7,9 @@ import os
 import random
 import socket
 import struct
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count, cycle
 from pathlib import Path
 from typing import TypeAlias
@@ -24,7 +22,7 @@ from attrs import Factory, define
 
 from mmo_trio.storage.sqlite.connection import READERS_MAX
 from tests.support.effort import by_effort
-from tests.support.http_listener import Client, NoAnswerError
+from tests.support.http_listener import Client
 from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.time_limits import HANGS_AFTER_S
@@ -40,8 +38,6 @@ SHORT_S = 5
 """So short that a crowd is soon gone, and so long that a machine that stalls cuts nobody off."""
 LIMITS = [f"MMO_LIMITS_{each}_TIMEOUT" for each in ("IDLE", "HEAD", "BODY", "WRITE")]
 SHORT = dict.fromkeys(LIMITS, f"{SHORT_S}s")
-PATIENT = dict.fromkeys(LIMITS, "1m")
-"""To be lowered one at a time."""
 
 
 @define
@@ -169,15 +165,6 @@ async def at_rest(gateway: Running) -> None:
             await trio.sleep(0.05)
 
 
-@asynccontextmanager
-async def crowd_at(serve: Serve, environment: dict[str, str]) -> AsyncIterator[Crowd]:
-    """A gateway with these limits that has done everything once."""
-    async with serve(environment=environment) as gateway:
-        await gateway.merchant.accepted()
-        await at_rest(gateway)
-        yield Crowd(gateway)
-
-
 def open_files(gateway: Running) -> Counter[str]:
     """How many descriptors are open: the files of this gateway's store, the pairs of sockets by
     which its threads report, and all others. It keeps files and pairs for later readers, as many as
@@ -197,57 +184,16 @@ def open_files(gateway: Running) -> Counter[str]:
 
 @pytest.mark.own_store
 async def test_after_a_crowd_no_descriptor_is_left_open(serve: Serve) -> None:
-    async with crowd_at(serve, SHORT) as crowd:
+    async with serve(environment=SHORT) as gateway:
+        await gateway.merchant.accepted()  # It has done everything once.
+        await at_rest(gateway)
+        crowd = Crowd(gateway)
         await trio.testing.wait_all_tasks_blocked(0.1)
-        before = open_files(crowd.gateway)
+        before = open_files(gateway)
         await visit(crowd, REQUESTS)
         with trio.fail_after(TIMEOUT_S):
-            while open_files(crowd.gateway)["others"] > before["others"]:  # noqa: ASYNC110
+            while open_files(gateway)["others"] > before["others"]:  # noqa: ASYNC110
                 await trio.sleep(0.02)
-        after = open_files(crowd.gateway)
+        after = open_files(gateway)
         assert after["store"] <= STORE_FILES
         assert after["pairs"] <= before["pairs"] + 2 * READERS_MAX
-
-
-async def test_who_reads_slowly_is_cut_off(serve: Serve) -> None:
-    async with crowd_at(serve, PATIENT | {"MMO_LIMITS_WRITE_TIMEOUT": "300ms"}) as crowd:
-        for _ in range(100):
-            await crowd.gateway.merchant.accepted()
-        await at_rest(crowd.gateway)
-        client = await crowd.connect()
-        request = crowd.get(RECORDS + "&pageSize=5000")
-        answer = await client.ask(request)
-        wanted = 20_000_000 // len(answer.body)  # More than all buffers on the way hold.
-        with trio.fail_after(TIMEOUT_S):
-            await client.send(request * wanted)
-            while is_open_at_its_server(client):  # noqa: ASYNC110
-                await trio.sleep(0.02)
-            assert await answers_left(client) < wanted
-        await trio.aclose_forcefully(client.stream)
-
-
-def is_open_at_its_server(client: Client) -> bool:
-    """Whether a descriptor of this machine still holds the other end of this connection.
-
-    A count of all descriptors would not do: those that a callback's connection holds are closed in
-    the meantime, too."""
-    assert isinstance(client.stream, trio.SocketStream)
-    ends = client.stream.socket.getpeername(), client.stream.socket.getsockname()
-    local, remote = (
-        f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
-        for host, port in ends
-    )
-    connections = (
-        line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()
-    )
-    return any(fields[1:3] == [local, remote] and fields[9] != "0" for fields in connections)
-
-
-async def answers_left(client: Client) -> int:
-    """How many whole answers still come before the connection ends."""
-    for came in count():
-        try:
-            assert (await client.answer()).status == 200
-        except NoAnswerError:
-            return came
-    raise AssertionError

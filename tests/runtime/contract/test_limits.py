@@ -46,6 +46,17 @@ def test_a_limit_has_a_name_and_the_specifications_value(value: object, expected
     assert value == expected
 
 
+@pytest.mark.spec("V1")
+def test_the_times_of_a_connection_are_settings() -> None:
+    names = ("handshake", "idle", "head", "body", "write", "drain")
+    environment = {
+        f"MMO_LIMITS_{name.upper()}_TIMEOUT": f"{seconds}s"
+        for seconds, name in enumerate(names, 11)
+    }
+    limits = load_settings(environment=environment).limits.listener_limits
+    assert [getattr(limits, f"{name}_timeout_s") for name in names] == [11, 12, 13, 14, 15, 16]
+
+
 @pytest.mark.spec("V1", "S3", "C12")
 async def test_settings_change_the_limits_that_are_settings(serve: Serve) -> None:
     environment = {"MMO_LIMITS_PENDING_TIMEOUT": "2h", "MMO_LIMITS_IDEMPOTENCY_WINDOW": "1m"}

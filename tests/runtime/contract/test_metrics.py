@@ -138,16 +138,6 @@ async def test_a_payment_is_stuck_after_an_hour_without_a_result(sandbox: Runnin
     assert (await figures(sandbox))["mmo_transactions_stuck", ()] == 1
 
 
-@pytest.mark.spec("G9")
-async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(
-    sandbox: Running,
-) -> None:
-    told = [await sandbox.merchant.get("status/x") for _ in range(2)]
-    ids = [each.headers["x-request-id"] for each in told]
-    assert ids[0] != ids[1]
-    assert [each.json["instance"] for each in told] == [f"urn:x-request-id:{each}" for each in ids]
-
-
 @pytest.mark.own_store
 async def test_the_difference_from_the_clock_of_postgresql_is_told(
     serve: Serve, migrated_database: str

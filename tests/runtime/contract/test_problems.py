@@ -47,19 +47,6 @@ async def test_who_is_too_slow_is_answered_408(serve: Serve) -> None:
                 assert await client.rest() == b"", row
 
 
-@pytest.mark.spec("V1")
-@pytest.mark.http1("sends bytes")
-async def test_an_idle_connection_is_closed_without_a_word(serve: Serve) -> None:
-    async with (
-        serve(environment={"MMO_LIMITS_IDLE_TIMEOUT": "1s"}) as sandbox,
-        connected(sandbox) as client,
-    ):
-        answer = await client.ask(head("GET", "/status/x", key=sandbox.merchant.key))
-        assert_problem(answer, 404, "not_found")
-        assert not answer.is_last
-        assert await client.rest() == b"", "row 125"
-
-
 @pytest.mark.spec("G3", "P4", "P5", "V1")
 @pytest.mark.http1("sends bytes")
 async def test_a_connection_too_many_is_a_503(serve: Serve) -> None:
