@@ -20,8 +20,9 @@ DEEP = b"[" * 100_000
 
 @cache
 def read_bodies(kind: str) -> Mapping[str, str]:
-    """Return the texts of an operator's bodies by their names."""
-    found = tomllib.loads((CAPTURES / kind / "bodies.toml").read_text(encoding="utf-8"))
+    """Return the texts of an operator's bodies by their names; none where it has no file."""
+    path = CAPTURES / kind / "bodies.toml"
+    found = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {name: body["text"].strip() for name, body in found.items()}
 
 
