@@ -13,6 +13,7 @@ from mmo_sansio.values.problems import PROBLEM_TYPES
 
 CLAUSE = re.compile(r"\b(?<!API )([GPMACTLRSKWQEV][0-9]{1,2})\b")
 MARK = re.compile(r"mark\.spec\(([^)]*)\)")
+HEADING = re.compile(r"^## .*\[([A-Z0-9, ]+)\]$", re.MULTILINE)
 RULE = re.compile(r"^### ([A-Z]\d+)\n\n((?:(?!^#).*\n)+)", re.MULTILINE)
 
 
@@ -31,14 +32,12 @@ def citing_pages(root: Path) -> Iterator[tuple[str, set[str]]]:
 
 
 def cited_in_tests(folder: Path) -> set[str]:
-    """Return the clauses that the marks of the tests in a folder name."""
-    texts = (path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
-    return {
-        clause
-        for text in texts
-        for mark in MARK.findall(text)
-        for clause in re.findall(r'"([A-Z]\d+)"', mark)
-    }
+    """Return the clauses that the marks of the tests in a folder name, and the tables of rows."""
+    modules = (path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    tables = (path.read_text(encoding="utf-8") for path in folder.rglob("answers.txt"))
+    marks = [mark for module in modules for mark in MARK.findall(module)]
+    marks += [heading for table in tables for heading in HEADING.findall(table)]
+    return {clause for mark in marks for clause in re.findall(r"\b[A-Z]\d+\b", mark)}
 
 
 def test_each_clause_that_is_cited_has_its_text(root: Path, rules: Mapping[str, str]) -> None:
