@@ -15,10 +15,11 @@ A table is a text file beside the test of the adapter:
 - Conditions: `again`: submitted twice; `after 10min`, `before 10min`: so long after START, or the
   least unit less; `name=value`: members of the payment, and behind `with` options of the account.
 - A line that is indented: an answer, and its report where it is not that of the line above.
-- An answer: `nothing` is asked, `lost`, `unsent`, or a status and a body. A body: none, a text that
-  begins with `{`, `[`, `<` or `\\`, or one of `tests/captures/KIND/bodies.toml` with members that
-  are changed (`name=value`, the value in JSON or a text; `~name=value`: written exactly so), added
-  (`+name=value`) or left out (`without name`).
+- An answer: `nothing` is asked, `lost`, `unsent`, or a status and a body. A body: none, `empty`,
+  `deep`, a text that begins with `{`, `[`, `<` or `\\`, or one of
+  `tests/captures/KIND/bodies.toml` with members that are changed (`name=value`, the value in JSON,
+  a text, or `x*41` of it; `~name=value`: written exactly so), added (`+name=value`) or left out
+  (`without name`).
 - A report: its kind, and words that it must have, or must not (`!paid`), in any order; of words in
   quotes a part is enough.
 - What commas separate, outside of quotes and brackets, are rows of their own."""

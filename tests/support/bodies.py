@@ -4,6 +4,7 @@ told in tests, and what simulators must tell."""
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -16,6 +17,7 @@ from mmo_sansio.testing import REFERENCE
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 DEEP = b"[" * 100_000
+_REPEATED = re.compile(r"(\w)\*(\d+)")
 
 
 @cache
@@ -76,7 +78,9 @@ def _changed(text: str, changes: Sequence[str]) -> str:
 
 
 def to_value(text: str) -> Any:
-    """Return the value of a JSON text, else the text itself."""
+    """Return the value of a JSON text, `x*41` with so many of it, else the text itself."""
+    if repeated := _REPEATED.fullmatch(text):
+        return repeated[1] * int(repeated[2])
     try:
         return json.loads(text)
     except ValueError:
