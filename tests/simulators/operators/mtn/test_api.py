@@ -34,10 +34,8 @@ from mmo_simulators.common.faults import (
     DroppedConnection,
     EndAfter,
     EndWith,
-    Fault,
     LoseAnswer,
     LoseRequest,
-    PlannedFault,
 )
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
@@ -72,10 +70,6 @@ def a_payment(type: Type = Type.PAYIN, msisdn: str = "+46733123999", **members: 
     )
 
 
-def plan(line: SimulatorAccount, at: str, *faults: Fault) -> None:
-    line.simulator.faults.plan([PlannedFault(at, each) for each in faults])
-
-
 def outcome(
     line: SimulatorAccount, transaction: Transaction, after: Span = MINUTE
 ) -> ProviderReport:
@@ -83,10 +77,6 @@ def outcome(
     assert isinstance(line.submit(transaction), ProviderAccepted)
     line.now = later(line.now, after)
     return line.poll(transaction)
-
-
-def balances(line: SimulatorAccount) -> dict[str, str]:
-    return {each["account"]: each["balance"] for each in line.simulator.snapshot()["accounts"]}
 
 
 @BOTH
@@ -102,7 +92,7 @@ def test_a_payment_moves_money_and_calls_back_once(type: Type) -> None:
     assert line.simulator.take_due_callbacks(now=later(line.now, MINUTE)) == []
     paid = {"collection": "1000150.00", "46733123999": "999850.00"}
     paid_out = {"disbursement": "999850.00", "46733123999": "1000150.00"}
-    assert balances(line).items() >= (paid if type is Type.PAYIN else paid_out).items()
+    assert line.balances().items() >= (paid if type is Type.PAYIN else paid_out).items()
     assert line.simulator.snapshot()["payments"] == [
         {
             "kind": KINDS[type],
@@ -162,7 +152,7 @@ def test_such_a_number_may_be_refused_at_once_instead(row: int, type: Type) -> N
 @pytest.mark.spec("S6")
 def test_a_repeated_submission_moves_money_once(type: Type) -> None:
     line = a_line()
-    plan(line, KINDS[type], LoseAnswer())
+    line.plan(KINDS[type], LoseAnswer())
     assert isinstance(line.submit(a_payment(type)), ProviderUnreachable)
     assert isinstance(line.submit(a_payment(type)), ProviderAccepted)
     line.now = later(line.now, MINUTE)
@@ -174,7 +164,7 @@ def test_a_repeated_submission_moves_money_once(type: Type) -> None:
 @pytest.mark.spec("S6")
 def test_a_lost_submission_is_not_found_and_may_be_made_again(type: Type) -> None:
     line, payment = a_line(), a_payment(type, submitted_at=START)
-    plan(line, KINDS[type], LoseRequest())
+    line.plan(KINDS[type], LoseRequest())
     assert isinstance(line.submit(payment), ProviderUnreachable)
     line.now = later(line.now, Span(10 * SECOND))
     assert isinstance(line.poll(payment), ProviderUnreachable)
@@ -195,7 +185,7 @@ def test_nobody_pays_what_he_has_not(type: Type) -> None:
         if type is Type.PAYIN
         else ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
     )
-    assert balances(line)[short] == "149.99"
+    assert line.balances()[short] == "149.99"
 
 
 @BOTH
@@ -210,8 +200,7 @@ def test_a_stranger_has_no_wallet_where_strangers_have_none(type: Type) -> None:
 
 def test_a_script_says_what_a_payment_comes_to_and_when_it_is_told() -> None:
     line, payment = a_line(), a_payment()
-    plan(
-        line,
+    line.plan(
         "requesttopay",
         EndWith("EXPIRED"),
         EndAfter(Span(5 * SECOND)),
@@ -232,10 +221,10 @@ def test_a_script_says_what_a_payment_comes_to_and_when_it_is_told() -> None:
 
 def test_a_payment_may_never_come_to_a_result_and_a_callback_never_come() -> None:
     line = a_line()
-    plan(line, "requesttopay", EndAfter(None))
+    line.plan("requesttopay", EndAfter(None))
     assert isinstance(outcome(line, a_payment(), after=Span(1000 * MINUTE)), ProviderAccepted)
     silent = a_line()
-    plan(silent, "requesttopay", CallBack(()))
+    silent.plan("requesttopay", CallBack(()))
     assert isinstance(outcome(silent, a_payment()), ProviderSucceeded)
     assert silent.simulator.take_due_callbacks(now=silent.now) == []
 
@@ -270,9 +259,9 @@ def test_wrong_keys_are_a_failure_to_sign_in_and_leave_no_trace() -> None:
 
 def test_an_answer_may_be_replaced() -> None:
     line = a_line()
-    plan(line, "requesttopay", AnswerInstead(HttpResponse(429)))
+    line.plan("requesttopay", AnswerInstead(HttpResponse(429)))
     assert isinstance(line.submit(a_payment()), ProviderNeverReceived)
-    plan(line, "token", AnswerInstead(HttpResponse(503)))
+    line.plan("token", AnswerInstead(HttpResponse(503)))
     assert isinstance(a_line(line.simulator).submit(a_payment()), ProviderNeverReceived)  # type: ignore[arg-type]
 
 
