@@ -10,8 +10,9 @@ A table is a text file beside the test of the adapter:
 
 - A line that is not indented: operations, stage, conditions. Stages: `submit`, `poll` or `search`,
   `reverse` or `refund`, `ask` (after a reversal), `payee`, `callback` or `webhook`, `sign_in` (its
-  operation is the scope), `judge`, `judge_reverse`, `judge_poll` (what the answer says of the
-  account), and others of an adapter, which are submissions.
+  operation is the scope), `balances`, `availability`, `check`; `judge`, `judge_reverse`,
+  `judge_poll` (what the answer says of the account); and others of an adapter, which are
+  submissions.
 - Conditions: `again`: submitted twice; `after 10min`, `before 10min`: so long after START, or the
   least unit less; `name=value`: members of the payment, and behind `with` options of the account.
 - A line that is indented: an answer, and its report where it is not that of the line above.
@@ -38,6 +39,7 @@ from attrs import define, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs, reversals
+from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountFinding,
@@ -67,6 +69,12 @@ _LITERAL: Final = re.compile(r"^(?:[\d,]+ )?([{\[<].*)")
 _TITLE: Final = re.compile(r"## (.*?)(?: \[([A-Z0-9, ]+)\])?")
 _SPAN: Final = re.compile(r"(\d+)(s|min|h|d)")
 _UNITS: Final = {"s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}
+# Stages that ask about the account.
+_QUESTIONS: Final = {
+    "balances": "ask_balances",
+    "availability": "ask_availability",
+    "check": "check_account",
+}
 
 
 @frozen
@@ -238,6 +246,8 @@ class Played:
             return self.sign_in(row, provider.sign_in(row.operation, now=now))
         if row.stage == "payee":
             return self.converse(row, provider.ask_payee(*self.payee, now=now))[0]
+        if row.stage in _QUESTIONS:
+            return self.converse(row, getattr(provider, _QUESTIONS[row.stage])(now=now))[0]
 
         # A conversation about a reversal, or a payment.
         about: Transaction | Reversal
@@ -384,6 +394,13 @@ def words_of(report: Any) -> Sequence[str]:
             return ["token", report.value, f"{(report.expires_at - report.issued_at) // SECOND}s"]
         case SignInFailed():
             return ["refused"]
+        case BalanceReport():
+            rows = [f"{row.account}={row.amount}" for row in report.balances if row.is_float]
+            return ["balances", *(rows or ["none"])]
+        case tuple() | list():
+            states = [f"{row.part}={row.state.value}/{row.code}" for row in report]
+            held = [f"{row.part}:{type.value}" for row in report for type in row.held]
+            return ["findings", *states, *held]
         case AccountFinding():
             held = [type.value for type in report.held]
             reversals_too = "reversals" if report.holds_reversals else None

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +41,9 @@ from mmo_sansio import (
     later,
 )
 from mmo_sansio.providers import (
-    AccountFinding,
-    BalanceReport,
-    ExchangeFailed,
     HttpRequest,
     HttpResponse,
     OptionError,
-    ReportsAvailability,
     Span,
     Type,
     drive,
@@ -334,110 +329,16 @@ class TestAmountsOfTheMarket:
             assert len(asked) == questions
 
 
-class TestAvailability:
-    """https://docs.pawapay.io/v2/api-reference/toolkit/availability, with the documentation's
-    example."""
-
-    def ask(
-        self, answer: HttpResponse, market: str = "MTN_MOMO_ZMB"
-    ) -> Mapping[str, AccountFinding]:
-        provider = an_account(market=market)
-        assert isinstance(provider, ReportsAvailability)
-        return {
-            each.part: each
-            for each in drive(
-                provider.ask_availability(now=Moment.at(START)), answering(answer, [])
-            )
-        }
-
-    def test_what_the_operator_does_not_process_is_held(self) -> None:
-        found = self.ask(HttpResponse(200, (), example("availability")))
-        assert (found["deposit"].code, found["deposit"].held) == ("CLOSED", (Type.PAYIN,))
-        assert (found["payout"].code, found["payout"].held) == ("OPERATIONAL", ())
-        assert not found["payout"].holds_reversals
-
-    def test_what_is_only_delayed_is_sent_and_shown(self) -> None:
-        found = self.ask(HttpResponse(200, (), example("availability")), "AIRTEL_OAPI_ZMB")
-        assert (found["payout"].state, found["payout"].code, found["payout"].held) == (
-            "warned",
-            "DELAYED",
-            (),
-        )
-
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            HttpResponse(503),
-            HttpResponse(200),
-            HttpResponse(200, (), b"[]"),
-            HttpResponse(200, (), b"[7]"),
-        ],
-    )
-    def test_what_says_nothing_holds_nothing(self, answer: HttpResponse) -> None:
-        found = self.ask(answer)
-        assert [(found[part].state, found[part].held) for part in ("deposit", "payout")] == [
-            ("unknown", ())
-        ] * 2
-
-
 class TestBalances:
-    def test_the_wallet_of_the_country_is_the_float(self) -> None:
-        asked: list[HttpRequest] = []
-        provider = an_account()
-        report = drive(
-            provider.ask_balances(now=Moment.at(START)),
-            answering(HttpResponse(200, (), example("wallets")), asked),
-        )
-        assert [each.target for each in asked] == [
+    def test_the_wallet_of_the_country_is_asked_for(self) -> None:
+        sent: list[HttpRequest] = []
+        conversation = an_account().ask_balances(now=Moment.at(START))
+        answer = HttpResponse(200, (), example("wallets"))
+        [wallet] = drive(conversation, answering(answer, sent)).balances
+        assert [request.target for request in sent] == [
             b"https://api.pawapay.io/v2/wallet-balances?country=ZMB"
         ]
-        [wallet] = report.balances
-        assert (wallet.account, str(wallet.amount), wallet.is_float, wallet.at) == (
-            "ZMB/ZMW",
-            "21798.03 ZMW",
-            True,
-            START,
-        )
-
-    def test_a_wallet_that_can_not_be_read_hides_no_other(self) -> None:
-        document = json.loads(example("wallets"))
-        for strange in ({"country": "ZMB", "balance": "?", "currency": "ZMW"}, 7, {"country": 7}):
-            body = json.dumps({"balances": [strange, *document["balances"]]}).encode()
-            report = drive(
-                an_account().ask_balances(now=Moment.at(START)),
-                answering(HttpResponse(200, (), body), []),
-            )
-            assert [each.account for each in report.balances] == ["ZMB/ZMW"]
-
-    @pytest.mark.parametrize(
-        ("own", "accounts"), [("MTN_MOMO_ZMB", ["ZMB/ZMW/MTN_MOMO_ZMB"]), ("AIRTEL_OAPI_ZMB", [])]
-    )
-    def test_a_wallet_of_one_operator_is_that_operator_s(
-        self, own: str, accounts: list[str]
-    ) -> None:
-        body = example("wallets").replace(b'"provider": ""', f'"provider": "{own}"'.encode())
-        report = drive(
-            an_account().ask_balances(now=Moment.at(START)),
-            answering(HttpResponse(200, (), body), []),
-        )
-        assert [each.account for each in report.balances] == accounts
-
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            ExchangeFailed("Lost.", may_have_arrived=True),
-            *(
-                HttpResponse(200, (), body)
-                for body in (b"", b"[]", b"{}", b'{"balances": [7]}', b'{"balances": 7}')
-            ),
-            HttpResponse(200, (), example("wallets").replace(b"21798.03", b"x")),
-        ],
-    )
-    def test_what_says_nothing_is_no_balance(self, answer: HttpResponse | ExchangeFailed) -> None:
-        assert (
-            drive(an_account().ask_balances(now=Moment.at(START)), answering(answer, []))
-            == BalanceReport()
-        )
+        assert wallet.at == START
 
 
 class TestOptions:

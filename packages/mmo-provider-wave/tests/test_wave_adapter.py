@@ -481,39 +481,7 @@ class TestPayouts:
 
 
 class TestAccount:
-    def test_the_balance_is_the_float(self) -> None:
+    def test_a_balance_is_as_of_now(self) -> None:
         answers = {"GET /v1/balance": ok(b'{"amount": "10245", "currency": "XOF"}')}
-        report = drive(an_account().ask_balances(now=NOW), answering(answers))
-        (balance,) = report.balances
-        assert (balance.account, balance.amount, balance.is_float, balance.at) == (
-            "wallet",
-            Money(10245, "XOF"),
-            True,
-            START,
-        )
-
-    @pytest.mark.parametrize("answer", [LOST, HttpResponse(500), ok(b"{}"), ok(b"[]")])
-    def test_without_an_answer_there_is_no_balance(self, answer: Answer) -> None:
-        report = drive(an_account().ask_balances(now=NOW), answering({"GET /v1/balance": answer}))
-        assert report.balances == ()
-
-    @pytest.mark.parametrize(
-        ("answer", "state", "code"),
-        [
-            (ok(b'{"amount": "1", "currency": "XOF"}'), "works", ""),
-            (HttpResponse(401, (), REFUSED_KEY), "refused", "no-matching-api-key"),
-            (HttpResponse(403, (), b'{"code":"disabled-wallet"}'), "refused", "disabled-wallet"),
-            (HttpResponse(403, (), b"<html>"), "unknown", "HTTP 403"),
-            (HttpResponse(503), "unknown", "HTTP 503"),
-        ],
-    )
-    def test_the_key_is_checked_with_the_balance(
-        self, answer: Answer, state: str, code: str
-    ) -> None:
-        found = drive(an_account().check_account(now=NOW), answering({"GET /v1/balance": answer}))
-        (finding,) = [each for each in found if each.part == "balance"]
-        assert (finding.state, finding.code) == (state, code)
-        assert API_KEY not in finding.words
-
-    def test_its_name_is_in_every_report(self) -> None:
-        assert submitted(LOST).provider == NAME
+        (balance,) = drive(an_account().ask_balances(now=NOW), answering(answers)).balances
+        assert (balance.amount, balance.at) == (Money(10245, "XOF"), START)

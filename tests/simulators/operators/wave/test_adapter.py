@@ -18,10 +18,9 @@ from mmo_sansio.testing import START, a_party, a_transaction
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Moment, Span, later
 from mmo_sansio.values.model import Flow, Page, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
-from mmo_sansio.values.reversals import Reversal, ReversalState
-from mmo_simulators.common.faults import EndAfter, LoseAnswer, LoseRequest, PlannedFault
-from mmo_simulators.operators.wave.api import WaveSimulator
+from mmo_simulators.common.faults import EndAfter, LoseAnswer, LoseRequest
 from tests.support.operator_kinds import OPERATORS
+from tests.support.reversals import a_reversal
 from tests.support.simulator_exchange import SimulatorAccount
 
 
@@ -29,10 +28,6 @@ from tests.support.simulator_exchange import SimulatorAccount
 def line() -> SimulatorAccount:
     provider, simulator = OPERATORS["wave"].open()
     return SimulatorAccount(provider, simulator, START)
-
-
-def plan(line: SimulatorAccount, *faults: PlannedFault) -> None:
-    line.simulator.faults.plan(faults)
 
 
 def a_payment(type: Type = Type.PAYIN, **members: object) -> Transaction:
@@ -54,15 +49,14 @@ def a_payment(type: Type = Type.PAYIN, **members: object) -> Transaction:
 
 
 def balance(line: SimulatorAccount) -> int:
-    assert isinstance(line.simulator, WaveSimulator)
-    return line.simulator.wallets.balance("wallet").minor
+    return int(line.balances()["wallet"])
 
 
 @pytest.mark.spec("S6")
 def test_a_session_whose_answer_was_lost_is_found_and_no_other_is_made(
     line: SimulatorAccount,
 ) -> None:
-    plan(line, PlannedFault("checkout", LoseAnswer()))
+    line.plan("checkout", LoseAnswer())
     payment = a_payment()
     assert isinstance(line.submit(payment), ProviderUnreachable)
     for report in (line.poll(payment), line.submit(a_payment(submissions=2))):
@@ -74,7 +68,7 @@ def test_a_session_whose_answer_was_lost_is_found_and_no_other_is_made(
 @pytest.mark.spec("S6")
 def test_a_pay_out_whose_answer_was_lost_is_paid_once(line: SimulatorAccount) -> None:
     opening = balance(line)
-    plan(line, PlannedFault("payout", LoseAnswer()))
+    line.plan("payout", LoseAnswer())
     payment = a_payment(Type.PAYOUT)
     assert isinstance(line.submit(payment), ProviderUnreachable)
     reports = (line.poll(payment), line.submit(a_payment(Type.PAYOUT, submissions=2)))
@@ -88,7 +82,7 @@ def test_a_refund_without_an_answer_is_made_once(
     line: SimulatorAccount, lost: LoseAnswer | LoseRequest
 ) -> None:
     opening = balance(line)
-    plan(line, PlannedFault("checkout", EndAfter(Span(SECOND))))
+    line.plan("checkout", EndAfter(Span(SECOND)))
     line.submit(a_payment())
     line.now = later(START, MINUTE)
     found = line.poll(a_payment())
@@ -98,20 +92,7 @@ def test_a_refund_without_an_answer_is_made_once(
         provider_reference=found.provider_reference,
         final=found.final,
     )
-    reversal = Reversal(
-        payment=paid.reference,
-        number=1,
-        brand="acme",
-        provider="wave",
-        amount=Money(1000, "XOF"),
-        reason="Paid twice.",
-        asked_by="amina",
-        asked_at=START,
-        state=ReversalState.SENT,
-        wake_at=None,
-        sent_at=line.now,
-        submissions=1,
-    )
+    reversal = a_reversal(paid, sent_at=line.now)
     provider = line.provider
     assert isinstance(provider, WaveProvider)
 
@@ -122,7 +103,7 @@ def test_a_refund_without_an_answer_is_made_once(
         conversation = provider.poll_reversal(reversal, paid, now=Moment.at(line.now))
         return drive(conversation, line.exchange)
 
-    plan(line, PlannedFault("refund", lost))
+    line.plan("refund", lost)
     assert isinstance(send(), ReversalUnreachable)
     if isinstance(lost, LoseAnswer):
         assert isinstance(ask(), ReversalSucceeded)
