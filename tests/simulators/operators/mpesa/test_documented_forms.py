@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import urllib.error
 import urllib.request
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import trio
 
 from mmo_sansio.http.messages import HttpResponse
+from tests.support.bodies import documented
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.mpesa_stage import (
     DEPOSIT,
@@ -56,6 +58,11 @@ async def result(stage: Stage) -> Any:
 def parameters(found: Any) -> dict[str, Any]:
     items = found["ResultParameters"]["ResultParameter"]
     return {each["Key"]: each.get("Value") for each in items}
+
+
+def documented_names(name: str) -> list[str]:
+    """The names of the parameters in a result of Daraja's pages, in their order."""
+    return [*parameters(documented("mpesa_daraja", name)["Result"])]
 
 
 async def pushed(stage: Stage, **members: Any) -> Any:
@@ -106,19 +113,15 @@ async def test_a_tax_result_is_text_and_names_its_registration_number(stage: Sta
     assert status == 200
     found = await result(stage)
     assert (found["ResultType"], found["ResultCode"]) == ("0", "0")
+    told = parameters(found)
+    assert [*told] == documented_names("tax_result")
     left = BALANCE.format(minor="99976100", text="999761.00")
-    completed = parameters(found).pop("TransCompletedTime")
+    assert told["DebitAccountBalance"] == told["InitiatorAccountCurrentBalance"] == left
+    account = "Utility Account|KES|999761.00|999761.00|0.00|0.00"
+    assert told["DebitPartyAffectedAccountBalance"] == account
+    assert (told["Amount"], told["ReceiverPartyPublicName"]) == ("239.00", "572572 - JANE DOE")
+    completed = told["TransCompletedTime"]
     assert (len(completed), completed.isdigit()) == (14, True)
-    assert parameters(found) == {
-        "DebitAccountBalance": left,
-        "Amount": "239.00",
-        "DebitPartyAffectedAccountBalance": "Utility Account|KES|999761.00|999761.00|0.00|0.00",
-        "TransCompletedTime": completed,
-        "DebitPartyCharges": "",
-        "ReceiverPartyPublicName": "572572 - JANE DOE",
-        "Currency": "KES",
-        "InitiatorAccountCurrentBalance": left,
-    }
     assert found["ReferenceData"]["ReferenceItem"] == [
         {"Key": "BillReferenceNumber", "Value": "353353"},
         {"Key": "QueueTimeoutURL", "Value": "https://gw.example.com/mpesa/timeout"},
@@ -128,27 +131,14 @@ async def test_a_tax_result_is_text_and_names_its_registration_number(stage: Sta
 async def test_a_payout_result_has_the_eight_parameters(stage: Stage) -> None:
     assert (await payout(stage))[0] == 200
     found = await result(stage)
-    items = found["ResultParameters"]["ResultParameter"]
-    assert all(each.keys() == {"Key", "Value"} for each in items)
-    completed = parameters(found)["TransactionCompletedDateTime"]
-    assert [len(each) for each in completed.replace(":", ".").replace(" ", ".").split(".")] == [
-        2,
-        2,
-        4,
-        2,
-        2,
-        2,
-    ]
-    assert parameters(found) == {
-        "TransactionAmount": 100,
-        "TransactionReceipt": found["TransactionID"],
-        "ReceiverPartyPublicName": "254708374149 - JANE DOE",
-        "TransactionCompletedDateTime": completed,
-        "B2CUtilityAccountAvailableFunds": 999_900.0,
-        "B2CWorkingAccountAvailableFunds": 0.0,
-        "B2CRecipientIsRegisteredCustomer": "Y",
-        "B2CChargesPaidAccountAvailableFunds": 0.0,
-    }
+    told = parameters(found)
+    assert [*told] == documented_names("result")
+    assert re.fullmatch(r"\d\d\.\d\d\.\d{4} \d\d:\d\d:\d\d", told["TransactionCompletedDateTime"])
+    assert told["TransactionReceipt"] == found["TransactionID"]
+    assert (told["TransactionAmount"], told["B2CRecipientIsRegisteredCustomer"]) == (100, "Y")
+    assert told["ReceiverPartyPublicName"] == "254708374149 - JANE DOE"
+    funds = [told[name] for name in told if name.endswith("AvailableFunds")]
+    assert funds == [999_900.0, 0.0, 0.0]
 
 
 STATUS = {"CommandID": "TransactionStatusQuery", "IdentifierType": "4"}
@@ -160,27 +150,17 @@ async def test_a_status_result_has_the_thirteen_parameters(stage: Stage) -> None
     receipt = next(
         each["Value"] for each in paid["CallbackMetadata"]["Item"] if "Receipt" in each["Name"]
     )
-    status, _ = await initiated(
-        stage, STATUS_PATH, **STATUS, PartyA=174379, TransactionID=receipt, Occasion="OK"
-    )
-    assert status == 200
+    about = {"PartyA": 174379, "TransactionID": receipt, "Occasion": "OK"}
+    assert (await initiated(stage, STATUS_PATH, **STATUS, **about))[0] == 200
     found = await result(stage)
-    assert len(parameters(found)) == 13
-    assert (
-        parameters(found).items()
-        >= {
-            "DebitPartyName": "254708374149 - JANE DOE",
-            "CreditPartyName": "174379 - TEST SHOP",
-            "Amount": "1",
-            "TransactionStatus": "Completed",
-            "ReceiptNo": receipt,
-            "TransactionReason": None,
-            "DebitPartyCharges": "",
-        }.items()
-    )
-    assert [
-        each for each in found["ResultParameters"]["ResultParameter"] if "Value" not in each
-    ] == [{"Key": "TransactionReason"}]
+    told = parameters(found)
+    assert [*told] == documented_names("state")
+    assert told["DebitPartyName"] == "254708374149 - JANE DOE"
+    assert told["CreditPartyName"] == "174379 - TEST SHOP"
+    assert (told["Amount"], told["DebitPartyCharges"]) == ("1", "")
+    assert (told["TransactionStatus"], told["ReceiptNo"]) == ("Completed", receipt)
+    without = [each for each in found["ResultParameters"]["ResultParameter"] if "Value" not in each]
+    assert without == [{"Key": "TransactionReason"}]
     assert found["ReferenceData"] == {"ReferenceItem": {"Key": "Occasion", "Value": "OK"}}
 
 
@@ -365,6 +345,7 @@ async def test_a_reversal_gives_the_money_back_once_and_whole(stage: Stage) -> N
     assert (await reversed_(stage, paid["receipt"], Initiator="nobody"))["ResultCode"] == "2001"
     assert (await reversed_(stage, paid["receipt"], amount=2))["ResultCode"] == "R000002"
     found = await reversed_(stage, paid["receipt"])
+    assert [*parameters(found)] == documented_names("reversed")
     assert (found["ResultCode"], parameters(found)["OriginalTransactionID"]) == (
         "0",
         paid["receipt"],
