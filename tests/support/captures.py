@@ -37,6 +37,7 @@ from mmo_sansio.testing import (
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Moment, Span, elapsed, later
 from mmo_sansio.values.model import Limits, Operation, Transaction
 from mmo_sansio.values.money import to_money
+from tests.support.bodies import documented
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 HOOKS_URL = "https://gw.example/hooks/account/token"
@@ -255,6 +256,13 @@ class PlayedPayment:
         )
         if operation is Operation.WEB_PAYIN:
             self.world.receive(a_confirmation())
+
+
+def assert_documented(kind: str, told: Mapping[str, Any]) -> None:
+    """Fail where a simulator's answer lacks a member of the documented body of this name."""
+    for name, answer in told.items():
+        wanted = set(member_paths(documented(kind, name)))
+        assert sorted(wanted - set(member_paths(answer))) == [], name
 
 
 def member_paths(value: Any, before: str = "") -> Iterator[str]:

@@ -15,7 +15,8 @@ from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.values.clock import SECOND
 from mmo_simulators.common.faults import EndWith, Fault, LoseAnswer, LoseRequest, PlannedFault
 from mmo_trio.system.ciphers import SystemCiphers
-from tests.support.airtel_account import PAYER, Client, a_simulator
+from tests.support.airtel_account import KEYS, PAYER, Client, a_simulator
+from tests.support.captures import assert_documented
 from tests.support.time_limits import HANGS_AFTER_S
 
 
@@ -30,6 +31,21 @@ def disburse(client: Client, padding: str) -> tuple[int, Any]:
         "transaction": {"amount": "1000", "id": "TXN-20261122-EF70CB4C"},
     }
     return client.call("POST", "/standard/v1/disbursements/", document)
+
+
+def test_answers_have_the_members_that_the_adapter_is_tested_with() -> None:
+    client = Client()
+    refund = {"transaction": {"airtel_money_id": client.paid()}}
+    payment = "/standard/v1/payments/random-unique-id"
+    told = {
+        "taken": client.collect(id="another-id")[1],
+        "paid": client.call("GET", payment)[1],
+        "refund": client.call("POST", "/standard/v1/payments/refund", refund)[1],
+        "user": client.call("GET", f"/standard/v1/users/{PAYER}")[1],
+        "key": client.call("GET", "/v1/rsa/encryption-keys")[1],
+        "token": client.call("POST", "/auth/oauth2/token", KEYS)[1],
+    }
+    assert_documented("airtel_money", told)
 
 
 PADDINGS = ["pkcs1v15", "oaep-sha1", "oaep-sha256", "oaep-sha256-mgf1-sha1"]

@@ -20,6 +20,7 @@ from mmo_simulators.common.faults import CallBack, LoseAnswer, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import API_KEY, API_USER, MtnSimulator
 from tests.simulators.operators.mtn.test_api import HOOKS, OPTIONS, a_line, a_payment, outcome
+from tests.support.captures import assert_documented
 
 PARTY = {"partyIdType": "MSISDN", "partyId": "46733123999"}
 
@@ -93,6 +94,21 @@ class Client:
         answer = self.simulator.handle_request(request, now=self.now)
         assert isinstance(answer, HttpResponse)
         return answer.status, json.loads(answer.body) if answer.body else None
+
+
+def test_answers_have_the_members_that_the_adapter_is_tested_with() -> None:
+    client = Client()
+    paid = client.submit("/collection/v1_0/requesttopay", payer=PARTY)
+    payment = client.ended("/collection/v1_0/requesttopay", paid)
+    refund = client.submit("/disbursement/v1_0/refund", referenceIdToRefund=paid)
+    unknown = f"/collection/v1_0/requesttopay/{uuid.uuid4()}"
+    told = {
+        "paid": payment,
+        "refund": client.ended("/disbursement/v1_0/refund", refund),
+        "not_found": client.call("GET", unknown)[1],
+        "token": client.token("collection")[1],
+    }
+    assert_documented("mtn_momo", told)
 
 
 @pytest.mark.parametrize(
