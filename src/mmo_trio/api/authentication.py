@@ -1,5 +1,4 @@
-"""Authenticates merchants by their API keys, on the hosts where these work, and finds the key that
-a callback carries (A1 to A6)."""
+"""Authenticates merchants by their API keys, on the hosts where these work (A1 to A3, A6)."""
 
 from __future__ import annotations
 
@@ -15,13 +14,10 @@ from mmo_sansio.api.incoming.requests import read_api_key
 from mmo_sansio.http.messages import Headers, RequestHead
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
-from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
-from mmo_trio.brands import delivery_key
 from mmo_trio.brands.in_force import KnownConfiguration
-from mmo_trio.brands.keyring import KeyRing, SealError
-from mmo_trio.brands.used_hosts import UsedHosts
+from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.http.streams import subscriber_network
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
@@ -95,7 +91,6 @@ class Authenticator:
         # the store nothing (A1); the latest failure last. Without a token an unknown key is
         # answered 429 unseen; a key that this process has seen valid never is.
         self._wrong_keys: OrderedDict[str, TokenBucket] = OrderedDict()
-        self._used_hosts = UsedHosts(store.admin, monotonic)
         self._verified: dict[bytes, VerifiedKey] = {}
         self._trusted_proxies = trusted_proxies or TrustedProxies()
         self._read_hosts = Coalescer[None, Mapping[str, str]](self._read_hosts_once)
@@ -196,36 +191,6 @@ class Authenticator:
     async def _read_hosts_once(self, asked: Sequence[None]) -> Sequence[Mapping[str, str]]:
         """Read the hosts for all requests that need them now."""
         return [await self._store.brand_by_host()] * len(asked)
-
-    async def delivery_key(self, order: Order, url: str) -> bytes | delivery_key.DeliveryRefused:
-        """Return the key that a callback or QR code of this payment to this URL carries now, or why
-        nothing may be sent (A4). It is never cached.
-
-        Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
-        record = await self._store.brand_record(order.brand)
-
-        # 1. Which key, and whether anything may be sent at all.
-        selected = delivery_key.select_delivery_key(record, order, url)
-        if isinstance(selected, delivery_key.DeliveryRefused):
-            return selected
-
-        assert record is not None, "it has the selected key"
-
-        # 2. The key that made the payment was retired: whoever had it has chosen the host.
-        maker = delivery_key.maker_of(order, record.keys)
-        if maker is not None and maker.retired_at is not None:
-            vouching = delivery_key.keys_to_vouch(record, maker)
-            if vouching is not None and not await self._used_hosts.is_used(
-                order.brand, url, vouching
-            ):
-                return delivery_key.HOST_NOT_VOUCHED_FOR
-
-        try:
-            return self._keyring.unseal(order.brand, selected.sealed)
-        except SealError:
-            if not self._reload_master_keys():
-                raise
-            return self._keyring.unseal(order.brand, selected.sealed)
 
 
 @define(eq=False)

@@ -1,4 +1,4 @@
-"""Decides which API key a callback or QR code carries, and when nothing may be sent (A4).
+"""Finds the API key that a callback or QR code carries, and decides when nothing may be sent (A4).
 
 A delivery carries the key that made the payment while that is in use, else the brand's oldest one
 in use, as they are at that moment. The maker of the payment chose where the delivery goes; so
@@ -8,15 +8,18 @@ key has used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 
-from attrs import frozen
+from attrs import define, frozen
 
 from mmo_sansio.http.egress_rules import result_host_error
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Flow, Order
+from mmo_trio.brands.keyring import KeyRing, SealError
+from mmo_trio.brands.used_hosts import UsedHosts, keys_to_vouch
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
+from mmo_trio.storage.sql.store import Store
 
 
 @frozen
@@ -51,6 +54,48 @@ HOST_NOT_VOUCHED_FOR = DeliveryRefused(
 )
 
 
+@define(eq=False)
+class DeliveryKeys:
+    """Finds the keys of deliveries in the store. They are never cached."""
+
+    _store: Store
+    _keyring: KeyRing
+    _used_hosts: UsedHosts
+    _reload_master_keys: Callable[[], bool] = lambda: False
+    """Reads the keyring's master keys again if they have been replaced, and tells whether they
+    have."""
+
+    async def find(self, order: Order, url: str) -> bytes | DeliveryRefused:
+        """Return the key that a callback or QR code of this payment to this URL carries now, or why
+        nothing may be sent (A4).
+
+        Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
+        record = await self._store.brand_record(order.brand)
+
+        # 1. Which key, and whether anything may be sent at all.
+        selected = select_delivery_key(record, order, url)
+        if isinstance(selected, DeliveryRefused):
+            return selected
+
+        assert record is not None, "it has the selected key"
+
+        # 2. The key that made the payment was retired: whoever had it has chosen the host.
+        maker = maker_of(order, record.keys)
+        if maker is not None and maker.retired_at is not None:
+            vouching = keys_to_vouch(record, maker)
+            if vouching is not None and not await self._used_hosts.is_used(
+                order.brand, url, vouching
+            ):
+                return HOST_NOT_VOUCHED_FOR
+
+        try:
+            return self._keyring.unseal(order.brand, selected.sealed)
+        except SealError:
+            if not self._reload_master_keys():
+                raise
+            return self._keyring.unseal(order.brand, selected.sealed)
+
+
 def select_delivery_key(
     record: BrandRecord | None, order: Order, url: str
 ) -> StoredApiKey | DeliveryRefused:
@@ -79,15 +124,6 @@ def maker_of(order: Order, keys: Iterable[StoredApiKey]) -> StoredApiKey | None:
     """Return the one of these keys that made this payment; None when none did, as for a payment
     nobody requested."""
     return next((key for key in keys if str(key.id) == order.api_key_id), None)
-
-
-def keys_to_vouch(record: BrandRecord, maker: StoredApiKey) -> Set[str] | None:
-    """Return the ids of the keys that vouch for hosts by payments of their own, once the maker of a
-    payment is retired; None if nobody has to, as the brand's configuration names the hosts."""
-    # The configuration names the hosts, which no thief of a key can change.
-    if record.brand.result_hosts:
-        return None
-    return {str(key.id) for key in record.keys if key.leaked_at is None and key.id != maker.id}
 
 
 def _host_refusal(brand: Brand, url: str) -> DeliveryRefused | None:

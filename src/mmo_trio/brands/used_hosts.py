@@ -12,7 +12,6 @@ from attrs import Factory, define
 from mmo_sansio.http.egress_rules import parse_url
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.brands.delivery_key import keys_to_vouch
 from mmo_trio.storage.interface.admin_types import BrandRecord, PaymentFilter, StoredApiKey
 from mmo_trio.storage.sql.admin_store import AdminStore
 
@@ -88,6 +87,15 @@ def keys_by_host(payments: Iterable[Transaction]) -> Mapping[str, Set[str]]:
             if url is not None and order.api_key_id is not None:
                 found[parse_url(url).host].add(order.api_key_id)
     return dict(found)
+
+
+def keys_to_vouch(record: BrandRecord, maker: StoredApiKey) -> Set[str] | None:
+    """Return the ids of the keys that vouch for hosts by payments of their own, once the maker of a
+    payment is retired; None if nobody has to, as the brand's configuration names the hosts."""
+    # The configuration names the hosts, which no thief of a key can change.
+    if record.brand.result_hosts:
+        return None
+    return {str(key.id) for key in record.keys if key.leaked_at is None and key.id != maker.id}
 
 
 async def _newest_payments(store: AdminStore, brand: str) -> Sequence[Transaction]:

@@ -33,7 +33,9 @@ from mmo_trio.api.merchant_api import ApiHandler, MerchantApi, Readiness, Served
 from mmo_trio.api.method_states import MethodStates
 from mmo_trio.api.request_limits import RequestRates
 from mmo_trio.api.webhooks import Webhooks
+from mmo_trio.brands.delivery_key import DeliveryKeys
 from mmo_trio.brands.in_force import KnownConfiguration
+from mmo_trio.brands.used_hosts import UsedHosts
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.engine.engine import Engine, Outbox, PendingInput
@@ -346,9 +348,14 @@ def build_workers(foundation: Foundation) -> Workers:
     # 2. Who delivers to merchants.
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)
-    find_key = foundation.authenticator.delivery_key
     submit = engine.submit
     clock = resources.clock
+    find_key = DeliveryKeys(
+        resources.store,
+        resources.keyring,
+        UsedHosts(admin, clock.monotonic),
+        resources.master_key_file.reload_if_changed,
+    ).find
 
     # Where several processes share the store, each brand's callbacks are one process's to send.
     ownership = resources.store.ownership
