@@ -10,7 +10,7 @@ from typing import assert_never
 from attrs import Factory, field, frozen
 
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span, earlier, later
+from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.payer_actions import EnterCode, OpenUrl, PayerAction
@@ -328,6 +328,10 @@ class Order:
         """Return when the order was accepted, by the gateway's own time."""
         # The offset of that moment: wall time may have been corrected since.
         return earlier(self.created_at, self.utc_offset)
+
+    def expires_within(self, span: Span, *, now: Moment) -> bool:
+        """Tell whether less than this is left until it expires."""
+        return elapsed(now.time, self.expires_at) < span
 
     def to_utc(self, moment: Instant) -> Instant:
         """Return the wall time, as it was when the order was accepted, of a moment of the gateway's

@@ -19,7 +19,6 @@ from mmo_sansio.payments.brand_usage import reserve_usage, usage_keys
 from mmo_sansio.payments.decision import Decision, ignore, reject
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceUse
-from mmo_sansio.payments.rules.timers import is_too_late_to_submit
 from mmo_sansio.values import model, problems
 from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.money import AmountError, Money, to_money
@@ -241,7 +240,7 @@ def _may_submit_now(
     # The caller sends only by the conversation that it has reserved.
     if input_.reserved_provider != order.provider:
         return False
-    if order.page is not None or is_too_late_to_submit(order, now=now):
+    if order.page is not None or order.expires_within(SUBMISSION_TIMEOUT, now=now):
         return False
 
     # Last, as `reads` names it only where a conversation is reserved.

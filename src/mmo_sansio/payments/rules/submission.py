@@ -28,7 +28,6 @@ from mmo_sansio.payments.payer_actions import action_after, ask_payer, asked_by_
 from mmo_sansio.payments.rules.timers import (
     POLL_INTERVAL_MAX,
     POLL_INTERVAL_MIN,
-    is_too_late_to_submit,
     next_poll_at,
     poll_interval,
 )
@@ -151,8 +150,9 @@ def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Dec
     if ledger.is_held(before.order.brand):
         return fail_payment(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
 
+    # A submission that begins now might still be in flight when the order expires.
     withheld = input_.withheld
-    if is_too_late_to_submit(before.order, now=now):
+    if before.order.expires_within(SUBMISSION_TIMEOUT, now=now):
         withheld = inputs.WithheldReason.TOO_LATE
 
     if withheld is not None:

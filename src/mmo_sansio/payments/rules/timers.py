@@ -10,7 +10,6 @@ from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, fail_payment, ignore, transition_changes
 from mmo_sansio.payments.evidence import (
-    SUBMISSION_TIMEOUT,
     ask_on,
     is_settled_by,
     receipt_entry,
@@ -20,7 +19,7 @@ from mmo_sansio.payments.evidence import (
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.settlement import end_without_receipt
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, later
+from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
@@ -50,11 +49,6 @@ def next_poll_at(order: Order, after: Span, *, now: Moment) -> Instant:
     if now.time < last < at:
         return last
     return min(at, order.expires_at)
-
-
-def is_too_late_to_submit(order: Order, *, now: Moment) -> bool:
-    """Tell whether a submission that begins now might still be in flight when the order expires."""
-    return elapsed(now.time, order.expires_at) < SUBMISSION_TIMEOUT
 
 
 def reads(input_: TransactionWoke) -> Reads:

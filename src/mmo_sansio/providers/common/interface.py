@@ -256,7 +256,8 @@ class Provider(Protocol):
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """Return the operations that it offers, and how each behaves."""
+        """Return the operations that it offers, and how each behaves: the same as long
+        as the account is open."""
 
     def submit(self, transaction: Transaction, *, now: Moment) -> Conversation:
         """Submit the payment. A transaction is submitted once (S6)."""

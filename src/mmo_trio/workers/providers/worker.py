@@ -32,6 +32,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import (
     OperationKey,
+    ProviderOperation,
     operation_key,
     resubmission_ends_at,
     with_poll_interval,
@@ -226,6 +227,8 @@ class ProviderWorker:
     """Set, and replaced, whenever work is finished."""
     counts: dict[str, ProviderCounts] = field(init=False)
     """By the name of the provider."""
+    _operations: dict[str, Mapping[OperationKey, ProviderOperation]] = field(init=False)
+    """What each provider offers, by its name."""
     _postponed: dict[str, WorkItem] = Factory(dict)
     """Submissions that wait until they are made again, by their references; all are claimed."""
     _tried: set[str] = Factory(set)
@@ -237,6 +240,9 @@ class ProviderWorker:
 
     def __attrs_post_init__(self) -> None:
         self.counts = {name: ProviderCounts() for name in self.providers}
+
+        # Once, as an adapter may put them together, and every payment asks.
+        self._operations = {name: known.operations for name, known in self.providers.items()}
 
     def note_result(self, work: WorkItem) -> None:
         """Count the end of a payment, if this is what has just been stored."""
@@ -292,13 +298,13 @@ class ProviderWorker:
 
         Where the provider cannot be polled nothing is reserved: if this process died before it
         sends, nobody could learn that."""
-        known = self.providers.get(provider)
+        known = self._operations.get(provider)
         if self._conversations is None or known is None or self.is_closed(provider):
             return False
         if self.hold_of(provider, operation[0]) is not None:
             return False
 
-        offered = known.operations.get(operation)
+        offered = known.get(operation)
         if offered is None or not offered.can_be_polled:
             return False
 
@@ -630,7 +636,7 @@ class ProviderWorker:
         """Run the conversation of a submission that is on record, and report its result."""
         provider = self.providers[transaction.order.provider]
         self.counts[provider.name].submissions += 1
-        if operation_key(transaction) in provider.operations:
+        if operation_key(transaction) in self._operations[provider.name]:
             conversation = provider.submit(transaction, now=self.moment())
         else:
             conversation = _refuse_operation(transaction)
@@ -704,7 +710,7 @@ class ProviderWorker:
         # What adapters need not know: the version that was asked about, when to ask next, and which
         # addresses a payer may be sent to.
         report = with_version(report, about.progress.version)
-        report = with_poll_interval(report, provider.operations, about)
+        report = with_poll_interval(report, self._operations[provider.name], about)
         report = without_refused_url(report, provider)
         counts.reports[REPORT_LABELS[type(report)]] += 1
         if isinstance(report, inputs.ProviderUnreachable) and not report.is_answered_later:
