@@ -40,8 +40,8 @@ class CallTrace:
 
     _calls: Counter[Entry] | None = None
     """None while nothing is recorded."""
-    _until: str | None = None
-    """The file at which the present record ends."""
+    _until: Entry | None = None
+    """What ends the present record."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -53,8 +53,8 @@ class CallTrace:
         threading.setprofile(None)
 
     @contextmanager
-    def recording(self, *, until: str | None = None) -> Iterator[Counter[Entry]]:
-        """Record the calls within the block, or only those before this file is entered."""
+    def recording(self, *, until: Entry | None = None) -> Iterator[Counter[Entry]]:
+        """Record the calls within the block, or only those before the first one of this kind."""
         self._calls = calls = Counter[Entry]()
         self._until = until
         yield calls
@@ -67,15 +67,15 @@ class CallTrace:
         file = _file_of(frame.f_code.co_filename)
         if file is None:
             return
-        if file == self._until:
-            self._calls = None
-            return
-
         try:
             task = trio.lowlevel.current_task().name
         except RuntimeError:
             task = threading.current_thread().name
-        calls[Entry(task, file)] += 1
+        entry = Entry(task, file)
+        if entry == self._until:
+            self._calls = None
+        else:
+            calls[entry] += 1
 
 
 @cache

@@ -24,7 +24,7 @@ from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
-from mmo_trio.workers.deliveries import CallbackWorker
+from mmo_trio.workers.deliveries import CallbackWorker, owns_every_channel
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.callback_work import monotonic_of_trio
 
@@ -75,7 +75,7 @@ class Node:
         outbox.subscribe(self._act)
         self.engine = Engine(self.store, self.time, outbox)
         channels = self.store.ownership
-        owned = OwnedChannels(is_store_shared=channels is not None, since_boot=monotonic_of_trio)
+        owned = OwnedChannels(monotonic_of_trio)
         self.callbacks = CallbackWorker(
             deliver=self._deliver,
             find_key=self._key_for,
@@ -83,7 +83,7 @@ class Node:
             own_time=self.time.own_time,
             monotonic=self.time.monotonic,
             breaker=BreakerSettings(),
-            owns_channel=owned.owns,
+            owns_channel=owns_every_channel if channels is None else owned.owns,
         )
         self.channel_owner = (
             None if channels is None else ChannelOwner(channels, self.callbacks, owned)

@@ -12,13 +12,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
 
 import structlog
 import trio
 from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import Input
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.sandbox.journal import (
     SandboxJournalEntry,
@@ -30,6 +30,7 @@ from mmo_sansio.providers.sandbox.simulated_operator import SandboxNotification,
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
+from mmo_trio.engine.engine import Enqueue, PendingInput
 from mmo_trio.settings.service import SHARED_OPERATOR_ADVICE
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
 from mmo_trio.system.damaged_file import DamagedFile
@@ -112,25 +113,15 @@ def _complete_lines_size(content: bytes) -> int:
     return content.rfind(_LINE_FEED) + 1
 
 
-class PendingReply(Protocol):
-    """A notification that the gateway has not stored yet, such as a
-    `mmo_trio.engine.engine.PendingInput`, has a reply."""
-
-    async def reply(self) -> object:
-        """Return once it is durable. Raises StoreUnavailable or OutcomeUnknown."""
-
-
-# Passes a notification to the gateway at once; raises StoreUnavailable without room.
-Notify: TypeAlias = Callable[[HttpRequest], PendingReply]
-
-
 @define(eq=False)
 class SandboxOperatorWorker:
     """Runs the operator by the clock and writes its journal; `exchange` takes requests."""
 
     journal: OperatorJournal
     own_time: Callable[[], Instant]
-    notify: Notify
+    read_notification: Callable[[HttpRequest], Input]
+    """Reads a notification as the account's adapter does."""
+    enqueue: Enqueue
     _operator: SimulatedOperator = Factory(SimulatedOperator)
     _changed: trio.Event = Factory(trio.Event)
     """Set when the operator may have something due sooner than expected."""
@@ -222,20 +213,20 @@ class SandboxOperatorWorker:
 
     def _send_notifications(
         self, notifications: Sequence[SandboxNotification]
-    ) -> Sequence[tuple[SandboxNotification, PendingReply | None]]:
+    ) -> Sequence[tuple[SandboxNotification, PendingInput | None]]:
         """Return each notification with its pending reply; None when the gateway had no room."""
         return [
             (notification, self._send_notification(notification)) for notification in notifications
         ]
 
-    def _send_notification(self, notification: SandboxNotification) -> PendingReply | None:
+    def _send_notification(self, notification: SandboxNotification) -> PendingInput | None:
         try:
-            return self.notify(notification.request)
+            return self.enqueue(self.read_notification(notification.request))
         except StoreUnavailable:
             return None
 
     async def _deliver_until_stored(
-        self, sent: Sequence[tuple[SandboxNotification, PendingReply | None]], due: Instant
+        self, sent: Sequence[tuple[SandboxNotification, PendingInput | None]], due: Instant
     ) -> None:
         """Send the notifications until all are stored; acknowledge each round in one write."""
         count = len(sent)
@@ -255,7 +246,7 @@ class SandboxOperatorWorker:
         self._count_concluded(due, count)
 
     async def _is_concluded(
-        self, notification: SandboxNotification, pending_reply: PendingReply
+        self, notification: SandboxNotification, pending_reply: PendingInput
     ) -> bool:
         """Tell whether the notification is stored, or has failed with an internal error, which ends
         it until a restart."""

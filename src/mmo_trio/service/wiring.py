@@ -11,7 +11,6 @@ import trio
 from attrs import frozen
 
 from mmo_sansio.api.incoming.requests import ApiSettings
-from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.providers.common.balances import ReportsBalances
 from mmo_sansio.providers.common.interface import (
@@ -38,7 +37,7 @@ from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.used_hosts import UsedHosts
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.console.passwords import PasswordVerifier
-from mmo_trio.engine.engine import Engine, Outbox, PendingInput
+from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
 from mmo_trio.metrics.prometheus import BacklogCache, PrometheusExporter
@@ -53,13 +52,12 @@ from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.operator_signs import read_operator_sign
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, elsewhere_providers
-from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
-from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
+from mmo_trio.workers.deliveries import CallbackWorker, QrWorker, owns_every_channel
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.housekeeping import (
     AuditHeadLogger,
@@ -159,7 +157,7 @@ def assemble(
     # The workers need the engine to report to, and the engine passes them its work: so they
     # subscribe.
     workers = build_workers(foundation)
-    outbox.subscribe(workers.take)
+    outbox.subscribe(workers.dispatcher.take)
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
     refusals = RefusalRecorder(resources.store.admin, resources.clock.wall_time)
@@ -359,7 +357,8 @@ def build_workers(foundation: Foundation) -> Workers:
 
     # Where several processes share the store, each brand's callbacks are one process's to send.
     ownership = resources.store.ownership
-    owned = OwnedChannels(is_store_shared=ownership is not None, since_boot=clock.since_boot)
+    owned = OwnedChannels(clock.since_boot)
+    owns_channel = owns_every_channel if ownership is None else owned.owns
     backlog = DueBacklog()
     callbacks = CallbackWorker(
         deliver=deliver,
@@ -368,7 +367,7 @@ def build_workers(foundation: Foundation) -> Workers:
         own_time=clock.own_time,
         monotonic=clock.monotonic,
         breaker=resources.settings.breaker.breaker_settings,
-        owns_channel=owned.owns,
+        owns_channel=owns_channel,
         active_max=resources.limits.callbacks,
         active_per_brand_max=resources.limits.callbacks_per_merchant,
         stored_bodies_bytes=resources.limits.callback_bodies,
@@ -382,7 +381,13 @@ def build_workers(foundation: Foundation) -> Workers:
     float_monitor = _float_monitor(foundation, providers.ask_for)
 
     # 3. Who brings what is due to the workers above.
-    dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
+    dispatcher = Dispatcher(
+        resources.store,
+        providers,
+        channel_owner or callbacks,
+        qr_codes,
+        note_result=(providers.note_result, float_monitor.note_result),
+    )
     scheduler = Scheduler(
         resources.store,
         engine.enqueue,
@@ -459,13 +464,6 @@ class Workers:
     dispatcher: Dispatcher
     scheduler: Scheduler
     clock_monitor: ClockMonitor
-
-    def take(self, work: WorkItem) -> None:
-        """Take on work that has just become durable."""
-        # Work first, then what only counts.
-        self.dispatcher.dispatch(work)
-        self.providers.note_result(work)
-        self.float_monitor.note_result(work)
 
     async def run(
         self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -640,15 +638,14 @@ def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | None:
     if account is None:
         return None
 
-    def notify(notification: HttpRequest) -> PendingInput:
-        return foundation.engine.enqueue(account.read_notification(notification))
-
     config = resources.config
 
     # In production a `sandbox` provider may stand beside real ones, without a data directory.
     directory = config.data_directory or config.settings.keys.master_key_file.parent
     journal = OperatorJournal(directory / OPERATOR_JOURNAL_FILE)
-    return SandboxOperatorWorker(journal, resources.clock.own_time, notify)
+    return SandboxOperatorWorker(
+        journal, resources.clock.own_time, account.read_notification, foundation.engine.enqueue
+    )
 
 
 def _deposit_claims(foundation: Foundation, checks: AccountChecks) -> DepositClaimWorker | None:

@@ -52,9 +52,8 @@ RETRY_DELAY_S = 0.5
 
 @define(eq=False)
 class OwnedChannels:
-    """The channels that this process owns: all of them unless several processes share the store."""
+    """The channels that one of the processes that share a store owns."""
 
-    is_store_shared: bool
     since_boot: Callable[[], MonotonicInstant] = boot_time
     """The clock that limits trust in a lease; it runs on while the process is stopped."""
     fences: dict[str, int] = Factory(dict)
@@ -64,9 +63,7 @@ class OwnedChannels:
 
     def owns(self, brand: str, fence: int) -> bool:
         """Tell whether this process owns the brand's channel under this fence now."""
-        return not self.is_store_shared or (
-            self.fences.get(brand) == fence and self.since_boot() < self.trusted_until
-        )
+        return self.fences.get(brand) == fence and self.since_boot() < self.trusted_until
 
 
 @define(eq=False)

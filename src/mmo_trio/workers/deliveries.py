@@ -367,6 +367,12 @@ class SendCallback(Protocol):
 # while the process is stopped.
 OwnsChannel: TypeAlias = Callable[[str, int], bool]
 
+
+def owns_every_channel(brand: str, fence: int) -> bool:
+    """Tell that a process which uses its store alone owns the channel."""
+    return True
+
+
 # Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown.
 RecordCallbackOutcome: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 
@@ -413,7 +419,7 @@ class CallbackWorker(DeliveryPool):
     `deliver` has a deadline of its own, and every permit ends with its delivery, so permits need no
     deadline on this clock."""
     _breaker_settings: BreakerSettings = field(alias="breaker")
-    _owns_channel: OwnsChannel = lambda brand, fence: True
+    _owns_channel: OwnsChannel = owns_every_channel
     _active_max: int = DELIVERY_SLOTS
     _active_per_brand_max: int = DELIVERY_SLOTS_PER_BRAND
     _waiting_max: int = CALLBACKS_WAITING_MAX

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias, assert_never
 
@@ -47,8 +47,17 @@ class Dispatcher:
     callbacks: CallbackWorker | ChannelOwner
     """The channel owner where several processes share the store."""
     qr_codes: QrWorker
+    note_result: Sequence[Callable[[WorkItem], None]] = ()
+    """Told of all work that has just become durable, once its worker has it."""
     _waiting: dict[WaitingQueueKey, deque[str]] = Factory(dict)
     """The gatewayReferences of intents that wait, by queue; no queue is empty."""
+
+    def take(self, work: WorkItem) -> None:
+        """Take on work that has just become durable."""
+        # Work first, then what only counts.
+        self.dispatch(work)
+        for note in self.note_result:
+            note(work)
 
     def dispatch(self, work: WorkItem) -> None:
         """Pass work to its worker, or let it wait at the end of its queue. The poll of a pending

@@ -29,8 +29,12 @@ from tests.support.merchant import TIMEOUT_S
 from tests.support.sandbox_gateway import Running, serving
 
 ROUNDS = 5
-AFTER_COMMIT = "mmo_trio/service/wiring.py"
-"""Where committed work is passed to who does it."""
+ACCEPTANCE = Entry("SQLite writer", "mmo_sansio/payments/rules/submission.py")
+"""That an operator has taken a payment is decided."""
+AFTER_COMMIT = Entry(
+    "mmo_trio.engine.engine.Engine._decide_batches", "mmo_trio/workers/dispatcher.py"
+)
+"""What was committed is passed to who does it."""
 
 
 @frozen
@@ -45,10 +49,10 @@ class Part:
 CONNECTION = ("_Acceptor.accept_from", "ServerConnection.run")
 COMMIT = ("Engine._decide_batches", "SQLite writer")
 PARTS = {
-    "creation": Part((*CONNECTION, *COMMIT), 39),
+    "creation": Part((*CONNECTION, *COMMIT), 37),
     "look-up": Part((*CONNECTION, "SQLite reader"), 23),
     "tick": Part(("Scheduler.run", *COMMIT), 22),
-    "result": Part(("SandboxOperatorWorker.run", *COMMIT, "DeliveryPool._deliver"), 52),
+    "result": Part(("SandboxOperatorWorker.run", *COMMIT, "DeliveryPool._deliver"), 49),
 }
 
 
@@ -94,9 +98,8 @@ async def play(directory: Path) -> Played:
                     accepted = await sandbox.merchant.accepted()
                 played.rounds["creation"].append(entered)
 
-                # That the operator has it is committed before its result comes.
                 with trace.recording() as entered:
-                    await _wait_for(entered, "mmo_sansio/payments/rules/submission.py")
+                    await _wait_for(entered, ACCEPTANCE)
 
                 with trace.recording() as entered:
                     await sandbox.outcome_of(accepted["gatewayReference"])
@@ -116,10 +119,10 @@ async def play(directory: Path) -> Played:
     return played
 
 
-async def _wait_for(entered: Counter[Entry], file: str) -> None:
-    """Return once this file has been entered by the thread that writes."""
+async def _wait_for(entered: Counter[Entry], entry: Entry) -> None:
+    """Return once it was entered."""
     with trio.fail_after(TIMEOUT_S):
-        while Entry("SQLite writer", file) not in entered:  # noqa: ASYNC110
+        while entry not in entered:  # noqa: ASYNC110
             await trio.sleep(0.01)
 
 

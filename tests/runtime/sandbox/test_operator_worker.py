@@ -14,6 +14,7 @@ from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
@@ -54,7 +55,9 @@ class SandboxWorld:
     """The payments that were notified, in order."""
     provider: SandboxProvider = Factory(lambda: SandboxProvider("test", "Test Money"))
     sandbox: SandboxOperatorWorker = Factory(
-        lambda self: SandboxOperatorWorker(OperatorJournal(self.path), self.now, self.notify),
+        lambda self: SandboxOperatorWorker(
+            OperatorJournal(self.path), self.now, self.provider.read_notification, self.enqueue
+        ),
         takes_self=True,
     )
     worker: ProviderWorker = Factory(
@@ -71,8 +74,7 @@ class SandboxWorld:
     def now(self) -> Instant:
         return later(now(), self.advanced)
 
-    def notify(self, request: HttpRequest) -> PendingInput:
-        report = self.provider.read_notification(request)
+    def enqueue(self, report: Input) -> PendingInput:
         pending = PendingInput(report, boot_time())
         if self.notification_errors:
             pending.complete(outcome.Error(self.notification_errors.pop(0)))

@@ -120,7 +120,7 @@ def scheduler(store: Any) -> Task:
 
 
 def channel_owner(store: Any) -> Task:
-    owned = OwnedChannels(is_store_shared=True, since_boot=monotonic_of_trio)
+    owned = OwnedChannels(monotonic_of_trio)
     owner = ChannelOwner(store, callback_worker(), owned)
     return partial(owner.run, drain=trio.Event(), callbacks_ended=trio.Event())
 
