@@ -12,6 +12,10 @@ from attrs import field, frozen
 
 from mmo_sansio import HOUR, MINUTE, SECOND, ErrorCode, Moment, Transaction
 from mmo_sansio.providers import (
+    HTTPS_URL,
+    PAYER_HOSTS,
+    REQUIRED,
+    SECRET,
     WEB_PAYIN,
     AdapterContext,
     Conversation,
@@ -20,7 +24,6 @@ from mmo_sansio.providers import (
     HttpResponse,
     OpenUrl,
     OperationKey,
-    Options,
     PaymentReports,
     ProviderHinted,
     ProviderKind,
@@ -30,11 +33,13 @@ from mmo_sansio.providers import (
     UnmatchedNotified,
     check_amount,
     check_pages_url,
+    fields_of,
     parse_json,
     parse_number,
     plain_amount,
-    read_payer_hosts,
+    read_table,
     return_url,
+    setting,
     stored_text,
     text_member,
     to_json,
@@ -71,12 +76,13 @@ NOTIFIED = re.compile(rb"/([0-9A-HJKMNP-TV-Z]{26})$")
 class PagaquiProvider:
     name: str
     title: str
-    base_url: str
-    api_key: str = field(repr=False)
-    payer_hosts: tuple[str, ...]
-    """The hosts of the operator's pages: payers are sent to no other."""
     pages_url: str
     hooks_url: str = field(repr=False)
+    base_url: str = setting(HTTPS_URL, REQUIRED, "Where requests go.")
+    api_key: str = setting(SECRET, REQUIRED, "The key of the operator's portal.")
+    payer_hosts: tuple[str, ...] = setting(
+        PAYER_HOSTS, REQUIRED, "The hosts of the operator's pages: payers are sent to no other."
+    )
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
@@ -168,26 +174,22 @@ class PagaquiProvider:
 def open_pagaqui(
     name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> PagaquiProvider:
-    reader = Options(options)
-    account = PagaquiProvider(
-        name,
-        title,
-        reader.url("base_url"),
-        reader.text("api_key"),
-        read_payer_hosts(reader, is_required=True),
-        context.pages_url,
-        context.hooks_url,
+    provider = read_table(
+        PagaquiProvider,
+        options,
+        name=name,
+        title=title,
+        pages_url=context.pages_url,
+        hooks_url=context.hooks_url,
     )
-    reader.check_unknown()
-    check_pages_url(context.pages_url, account.base_url)
-    return account
+    check_pages_url(context.pages_url, provider.base_url)
+    return provider
 
 
 PAGAQUI = ProviderKind(
     "Pagaqui",
     open_pagaqui,
-    ("base_url", "payer_hosts"),
-    ("api_key",),
+    fields_of(PagaquiProvider),
     production_hosts=("api.pagaqui.example",),
     confirms_elsewhere=lambda options: True,
 )

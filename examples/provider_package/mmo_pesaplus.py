@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from mmo_sansio import (
     HOUR,
@@ -27,6 +27,9 @@ from mmo_sansio import (
 from mmo_sansio.providers import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
+    HTTPS_URL,
+    REQUIRED,
+    SECRET,
     AccessToken,
     AdapterContext,
     Conversation,
@@ -34,7 +37,6 @@ from mmo_sansio.providers import (
     HttpRequest,
     HttpResponse,
     OperationKey,
-    Options,
     ProviderHinted,
     ProviderKind,
     ProviderNeverReceived,
@@ -46,7 +48,10 @@ from mmo_sansio.providers import (
     Type,
     UnmatchedNotified,
     check_amount,
+    fields_of,
     parse_number,
+    read_table,
+    setting,
     to_money,
 )
 
@@ -64,15 +69,8 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
 
 @frozen
 class Account:
-    base_url: str
-    api_key: str = field(repr=False)
-
-
-def read_account(options: Mapping[str, Any]) -> Account:
-    reader = Options(options)
-    account = Account(reader.url("base_url"), reader.text("api_key"))
-    reader.check_unknown()
-    return account
+    base_url: str = setting(HTTPS_URL, REQUIRED, "Where requests go.")
+    api_key: str = setting(SECRET, REQUIRED, "The key of the operator's portal.")
 
 
 CODES: Mapping[str, tuple[ErrorCode, ErrorCode]] = MappingProxyType(
@@ -227,13 +225,12 @@ def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | 
 def open_pesaplus(
     name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> PesaplusProvider:
-    return PesaplusProvider(name, title, read_account(options))
+    return PesaplusProvider(name, title, read_table(Account, options))
 
 
 PESAPLUS = ProviderKind(
     "Pesaplus",
     open_pesaplus,
-    ("base_url",),
-    ("api_key",),
+    fields_of(Account),
     production_hosts=("api.pesaplus.example",),
 )

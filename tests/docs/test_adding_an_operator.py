@@ -32,7 +32,6 @@ from mmo_sansio.providers.common.interface import (
     SignsIn,
     drive,
 )
-from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.registry import ProviderKind
 from mmo_sansio.testing import (
     ADAPTER_CHECKS,
@@ -45,6 +44,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS
+from mmo_sansio.values.fields import SettingsError, read_table
 from mmo_sansio.values.model import Stage, Transaction, Type
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -72,7 +72,7 @@ def pesaplus(page: str) -> Any:
 @pytest.fixture
 def provider(pesaplus: Any) -> Provider:
     made: Provider = pesaplus.PesaplusProvider(
-        "pesaplus", "Pesaplus", pesaplus.read_account(OPTIONS)
+        "pesaplus", "Pesaplus", read_table(pesaplus.Account, OPTIONS)
     )
     return made
 
@@ -229,8 +229,8 @@ def test_a_token_or_a_refusal_that_quotes_nothing(provider: Provider) -> None:
 
 def test_options_are_checked_and_secrets_kept(pesaplus: Any, provider: Provider) -> None:
     for wrong in ({"api_key": "SECRET"}, {**OPTIONS, "apikey": "SECRET"}):
-        with pytest.raises(OptionError) as refusal:
-            pesaplus.read_account(wrong)
+        with pytest.raises(SettingsError) as refusal:
+            read_table(pesaplus.Account, wrong)
         assert "SECRET" not in str(refusal.value)
     assert "SECRET" not in repr(provider)
 

@@ -22,7 +22,7 @@ from mmo_trio.brands.file import (
     PAGE_FIELDS,
 )
 from mmo_trio.cli.group import main
-from mmo_trio.settings.providers import COMMON_OPTIONS
+from mmo_trio.settings.providers import SHARED_FIELDS
 from mmo_trio.settings.sections import SETTINGS
 from tests.support.command_tree import commands_of
 
@@ -51,7 +51,7 @@ def commands(group: click.Group, *above: str) -> Iterator[tuple[str, click.Comma
 def test_every_setting_is_documented(pages: dict[str, str]) -> None:
     page = pages["settings.md"]
     assert [each.key for each in SETTINGS.values() if f"`{each.variable}`" not in page] == []
-    assert [each.key for each in COMMON_OPTIONS if f"| `{each.key}` |" not in page] == []
+    assert [each.name for each in SHARED_FIELDS if f"| `{each.name}` |" not in page] == []
 
 
 @pytest.mark.parametrize("kind", PROVIDER_KINDS)
@@ -61,7 +61,7 @@ def test_every_option_of_a_provider_is_documented(pages: dict[str, str], kind: s
         for name, page in pages.items()
         if name.startswith("providers/") or name == "qr_codes.md"
     )
-    options = (*PROVIDER_KINDS[kind].options, *PROVIDER_KINDS[kind].secrets)
+    options = [option.name for option in PROVIDER_KINDS[kind].options]
     assert [each for each in options if not re.search(rf"\b{each}\b", text)] == []
 
 

@@ -76,5 +76,5 @@ def _open_silent(
     return ScriptedProvider(name, title, operations={DIRECT_PAYOUT: payout})
 
 
-SILENT = ProviderKind("Silent Money", _open_silent, (), ())
+SILENT = ProviderKind("Silent Money", _open_silent, ())
 """Pays out, and tells nothing of payees."""

@@ -43,7 +43,7 @@ from mmo_sansio import (
 from mmo_sansio.providers import (
     HttpRequest,
     HttpResponse,
-    OptionError,
+    SettingsError,
     Span,
     Type,
     drive,
@@ -362,9 +362,9 @@ class TestOptions:
         ],
     )
     def test_an_unusable_option_is_named(self, options: dict[str, Any], key: str) -> None:
-        with pytest.raises(OptionError) as caught:
+        with pytest.raises(SettingsError) as caught:
             an_account(**options)
-        assert caught.value.key == key
+        assert caught.value.location == key
 
     def test_the_country_is_the_end_of_the_market(self) -> None:
         assert an_account(market="VODACOM_MPESA_COD").account.country == "COD"

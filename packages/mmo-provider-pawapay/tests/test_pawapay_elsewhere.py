@@ -37,9 +37,9 @@ from mmo_sansio.providers import (
     HttpRequest,
     HttpResponse,
     OpenUrl,
-    OptionError,
     ProviderNeverReceived,
     ProviderReport,
+    SettingsError,
     Stage,
     Type,
     drive,
@@ -264,9 +264,9 @@ def test_such_an_account_offers_no_pay_in_without_a_page() -> None:
     ],
 )
 def test_options_that_can_not_be_used_are_named(options: Mapping[str, str], key: str) -> None:
-    with pytest.raises(OptionError) as raised:
+    with pytest.raises(SettingsError) as raised:
         an_account(**options)
-    assert raised.value.key == key
+    assert raised.value.location == key
 
 
 def test_the_check_says_which_way_the_market_has() -> None:

@@ -56,12 +56,12 @@ from mmo_sansio import (
 from mmo_sansio.providers import (
     AdapterContext,
     ExchangeFailed,
+    GatewaySettingError,
     HttpRequest,
     HttpResponse,
     OpenUrl,
-    OptionError,
     ProviderReport,
-    SettingError,
+    SettingsError,
     Span,
     Stage,
     Type,
@@ -203,9 +203,9 @@ class TestOptions:
         ],
     )
     def test_what_can_not_be_used_is_named(self, options: dict[str, Any], key: str) -> None:
-        with pytest.raises(OptionError) as error:
+        with pytest.raises(SettingsError) as error:
             an_account(**options)
-        assert error.value.key == key
+        assert error.value.location == key
 
     def test_payment_pages_without_https_are_refused_as_wave_refuses_them(self) -> None:
         for base_url, is_refused in (("https://api.wave.com", True), ("http://127.0.0.1:1", False)):
@@ -213,9 +213,9 @@ class TestOptions:
             context = AdapterContext(
                 HOOKS_URL, TransparentCiphers(), pages_url="http://pay.example"
             )
-            with pytest.raises(SettingError) if is_refused else nullcontext() as refusal:
+            with pytest.raises(GatewaySettingError) if is_refused else nullcontext() as refusal:
                 WAVE.open_adapter("wave", "Wave", options, context)
-            assert refusal is None or refusal.value.key == "gateway.hpp_url"
+            assert refusal is None or refusal.value.location == "gateway.hpp_url"
 
     def test_payers_are_sent_to_wave_or_to_a_simulator_on_this_machine(self) -> None:
         assert tuple(an_account().payer_hosts) == ("pay.wave.com",)

@@ -29,7 +29,7 @@ from mmo_sansio.providers.common.balances import (
     ReportsBalances,
     parse_balance,
 )
-from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code, read_qr_merchant
+from mmo_sansio.providers.common.emv_qr import QrMerchant, QrOptions, make_qr_code, qr_merchant
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -74,12 +74,12 @@ from mmo_sansio.providers.common.operations import (
     ReversalOperation,
     operation_key,
 )
-from mmo_sansio.providers.common.options import OptionError, Options, SettingError
 from mmo_sansio.providers.common.payees import NamesPayees, PayeeInquiry, payee_named
 from mmo_sansio.providers.common.payer_urls import (
+    PAYER_HOSTS,
+    GatewaySettingError,
     SendsPayersAway,
     check_pages_url,
-    read_payer_hosts,
 )
 from mmo_sansio.providers.common.rehearsal import (
     AskAccount,
@@ -114,6 +114,29 @@ from mmo_sansio.values.clock import (
     from_datetime,
     to_datetime,
 )
+from mmo_sansio.values.fields import (
+    DATE,
+    HEADER_SECRET,
+    HTTPS_URL,
+    NUMBER,
+    REQUIRED,
+    SECRET,
+    SWITCH,
+    TEXT,
+    Field,
+    InvalidValue,
+    Kind,
+    SettingsError,
+    fields_of,
+    matching,
+    of_list,
+    of_text,
+    one_of,
+    read_fields,
+    read_table,
+    setting,
+    whole_number,
+)
 from mmo_sansio.values.model import Operation, Order, ProviderData, QrCode, Stage, Type
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.payees import (
@@ -130,28 +153,30 @@ from mmo_sansio.values.return_links import return_url
 from mmo_sansio.values.reversals import Reversal
 
 __all__ = [
-    "DIRECT_PAYIN", "DIRECT_PAYOUT", "DIRECT_TAXPAYOUT", "MICROSECOND", "MILLISECOND", "PUSH",
-    "QR_PAYIN", "WEB_PAYIN", "AccessToken", "AccountBalance", "AccountCheck", "AccountFinding",
-    "AccountQuestion", "AccountState", "AdapterContext", "AdapterFactory", "AmountError",
-    "AskAccount", "AskAgain", "AskUnknown", "AuthenticatesNotifications", "AwaitCallback",
-    "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError", "Ciphers", "CommitsPayments",
-    "Conversation", "DepositAnswer", "DepositConversation", "DepositReport", "DepositValidation",
-    "EnterCode", "ExchangeFailed", "GiveBack", "Headers", "HttpRequest", "HttpResponse",
-    "JudgesAnswers", "MakePayment", "MonotonicInstant", "NamesPayees", "NotifiesOnce", "OpenUrl",
-    "Operation", "OperationKey", "OptionError", "Options", "Order", "PayeeCompared", "PayeeInquiry",
-    "PayeeNamed", "PayeePredicted", "PayeeReport", "PayeeUnanswered", "PayeeUnknown",
-    "PaymentReports", "Provider", "ProviderCannotTell", "ProviderData", "ProviderHinted",
-    "ProviderKind", "ProviderNeverReceived", "ProviderNotification", "ProviderOperation",
-    "ProviderReport", "QrCode", "QrMerchant", "Rehearsal", "RehearsalImpossible", "RehearsalStep",
-    "ReportsAvailability", "ReportsBalances", "Reversal", "ReversalAccepted", "ReversalCannotTell",
-    "ReversalConversation", "ReversalFailed", "ReversalHinted", "ReversalNeverReceived",
-    "ReversalOperation", "ReversalReport", "ReversalReports", "ReversalSucceeded",
-    "ReversalUnreachable", "ReversesPayments", "RsaPadding", "SendsPayersAway", "SettingError",
-    "SignIn", "SignInFailed", "SignsIn", "Span", "Stage", "Type", "UnmatchedNotified",
-    "VerifiesDeposits", "account_step", "ask_all", "check_amount", "check_pages_url", "drive",
-    "earlier", "elapsed", "format_with_microseconds", "from_datetime", "make_qr_code",
-    "no_answer_finding", "object_member", "operation_key", "parse_balance", "parse_json",
-    "parse_number", "payee_named", "plain_amount", "plain_name", "read_payer_hosts",
-    "read_qr_merchant", "return_url", "steps_after", "stored_text", "text_member", "to_datetime",
-    "to_json", "to_money",
+    "DATE", "DIRECT_PAYIN", "DIRECT_PAYOUT", "DIRECT_TAXPAYOUT", "HEADER_SECRET", "HTTPS_URL",
+    "MICROSECOND", "MILLISECOND", "NUMBER", "PAYER_HOSTS", "PUSH", "QR_PAYIN", "REQUIRED", "SECRET",
+    "SWITCH", "TEXT", "WEB_PAYIN", "AccessToken", "AccountBalance", "AccountCheck",
+    "AccountFinding", "AccountQuestion", "AccountState", "AdapterContext", "AdapterFactory",
+    "AmountError", "AskAccount", "AskAgain", "AskUnknown", "AuthenticatesNotifications",
+    "AwaitCallback", "BalanceInquiry", "BalanceReport", "ChecksAccount", "CipherError", "Ciphers",
+    "CommitsPayments", "Conversation", "DepositAnswer", "DepositConversation", "DepositReport",
+    "DepositValidation", "EnterCode", "ExchangeFailed", "Field", "GatewaySettingError", "GiveBack",
+    "Headers", "HttpRequest", "HttpResponse", "InvalidValue", "JudgesAnswers", "Kind",
+    "MakePayment", "MonotonicInstant", "NamesPayees", "NotifiesOnce", "OpenUrl", "Operation",
+    "OperationKey", "Order", "PayeeCompared", "PayeeInquiry", "PayeeNamed", "PayeePredicted",
+    "PayeeReport", "PayeeUnanswered", "PayeeUnknown", "PaymentReports", "Provider",
+    "ProviderCannotTell", "ProviderData", "ProviderHinted", "ProviderKind", "ProviderNeverReceived",
+    "ProviderNotification", "ProviderOperation", "ProviderReport", "QrCode", "QrMerchant",
+    "QrOptions", "Rehearsal", "RehearsalImpossible", "RehearsalStep", "ReportsAvailability",
+    "ReportsBalances", "Reversal", "ReversalAccepted", "ReversalCannotTell", "ReversalConversation",
+    "ReversalFailed", "ReversalHinted", "ReversalNeverReceived", "ReversalOperation",
+    "ReversalReport", "ReversalReports", "ReversalSucceeded", "ReversalUnreachable",
+    "ReversesPayments", "RsaPadding", "SendsPayersAway", "SettingsError", "SignIn", "SignInFailed",
+    "SignsIn", "Span", "Stage", "Type", "UnmatchedNotified", "VerifiesDeposits", "account_step",
+    "ask_all", "check_amount", "check_pages_url", "drive", "earlier", "elapsed", "fields_of",
+    "format_with_microseconds", "from_datetime", "make_qr_code", "matching", "no_answer_finding",
+    "object_member", "of_list", "of_text", "one_of", "operation_key", "parse_balance", "parse_json",
+    "parse_number", "payee_named", "plain_amount", "plain_name", "qr_merchant", "read_fields",
+    "read_table", "return_url", "setting", "steps_after", "stored_text", "text_member",
+    "to_datetime", "to_json", "to_money", "whole_number",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ settings opens."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -13,9 +13,8 @@ from attrs import frozen
 from mmo_sansio.providers.airtel_money import account as airtel_money
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.airtel_money.rehearsal import AIRTEL_REHEARSAL
-from mmo_sansio.providers.common.emv_qr import read_qr_merchant
+from mmo_sansio.providers.common.emv_qr import QrOptions, qr_merchant
 from mmo_sansio.providers.common.interface import Ciphers, HasBaseUrl, MayBeSimulated, Provider
-from mmo_sansio.providers.common.options import Options, check_option_names
 from mmo_sansio.providers.common.rehearsal import Rehearsal
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
@@ -24,6 +23,7 @@ from mmo_sansio.providers.mtn_momo import account as mtn_momo
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.rehearsal import MTN_REHEARSAL
 from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT, SandboxProvider
+from mmo_sansio.values.fields import Field, fields_of, read_fields, read_table
 
 # Host without port. An address in brackets fits no pattern of `production_hosts`, as it must.
 _HOST: Final = re.compile("https?://([^/:]+)", re.ASCII)
@@ -50,7 +50,7 @@ class AdapterFactory(Protocol):
     def __call__(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
     ) -> Provider:
-        """Return the adapter. Raises OptionError for an option that is missing or can't be used."""
+        """Return the adapter. Raises SettingsError for options that are missing or unusable."""
 
 
 @frozen
@@ -60,10 +60,8 @@ class ProviderKind:
     title: str
     """The display name of accounts that set none of their own."""
     factory: AdapterFactory
-    options: tuple[str, ...]
-    """The keys that `[provider.NAME]` may have, besides the secrets and the keys of every kind."""
-    secrets: tuple[str, ...] = ()
-    """The keys whose values must never be shown."""
+    options: Sequence[Field]
+    """What `[provider.NAME]` may have, besides the keys of every kind."""
     origin: str = ""
     """The distribution that brings this kind; empty for a built-in one."""
     recorded: tuple[str, ...] = ()
@@ -77,6 +75,11 @@ class ProviderKind:
     with a code of it: then a pay-in needs a page, and `direct/payin` has none."""
     rehearsal: Rehearsal | None = None
     """How its accounts are rehearsed; None: they are not."""
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """Return the options whose values must never be shown."""
+        return [option.name for option in self.options if option.kind.is_secret]
 
     def is_simulated(self, adapter: Provider) -> bool:
         """Tell whether no money moves by an account of this kind, as far as its address tells."""
@@ -96,11 +99,10 @@ class ProviderKind:
     def open_adapter(
         self, name: str, title: str, options: Mapping[str, Any], context: AdapterContext
     ) -> Provider:
-        """Return the adapter of one account. Raises OptionError for an option that is unknown,
+        """Return the adapter of one account. Raises SettingsError for an option that is unknown,
         missing or unusable."""
-        # Before the factory reads any, so that a misspelt key is named, and not what then is
-        # missing.
-        check_option_names(options, (*self.options, *self.secrets))
+        # What the kind declares holds, whatever its factory reads.
+        read_fields(self.options, options)
         return self.factory(name, title, options, context)
 
 
@@ -117,10 +119,8 @@ def _fits(host: str, pattern: str) -> bool:
 def open_sandbox(
     name: str, title: str, options: Mapping[str, Any], *, is_lenient: bool = False
 ) -> SandboxProvider:
-    """Return the account with the sandbox operator. Raises OptionError."""
-    reader = Options(options)
-    merchant = read_qr_merchant(reader, DEFAULT_QR_MERCHANT)
-    reader.check_unknown()
+    """Return the account with the sandbox operator. Raises SettingsError."""
+    merchant = qr_merchant(read_table(QrOptions, options), DEFAULT_QR_MERCHANT)
     return SandboxProvider(name, title, merchant, is_lenient)
 
 
@@ -143,46 +143,25 @@ def _open_mtn_momo(
     return MtnMomoProvider(name, title, account)
 
 
-# One text a kind instead of thirty quoted words: a line says what an account may set.
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
 # The built-in kinds, by the name that `kind` has in the settings.
 PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
     {
         "sandbox": ProviderKind(
             "Sandbox",
             lambda name, title, options, context: open_sandbox(name, title, options),
-            _names(
-                "qr_account qr_category qr_city qr_language qr_name qr_postal_code qr_scheme"
-                " qr_template"
-            ),
+            fields_of(QrOptions),
         ),
         "mpesa_daraja": ProviderKind(
             "M-Pesa",
             _open_mpesa_daraja,
-            _names(
-                "base_url certificate deposit_initiator deposits initiator merchant_name"
-                " password_set_on payout_command payout_shortcode pull_number results shortcode"
-                " till unanswered_deposits"
-            ),
-            _names(
-                "consumer_key consumer_secret deposit_initiator_password initiator_password passkey"
-            ),
+            fields_of(mpesa_daraja.MpesaOptions),
             production_hosts=mpesa_daraja.PRODUCTION_HOSTS,
             rehearsal=MPESA_REHEARSAL,
         ),
         "mtn_momo": ProviderKind(
             "MTN MoMo",
             _open_mtn_momo,
-            _names(
-                "base_url callbacks collection_api_user disbursement_api_user market payer_message"
-            ),
-            _names(
-                "collection_api_key collection_subscription_key disbursement_api_key"
-                " disbursement_subscription_key"
-            ),
+            fields_of(mtn_momo.MtnOptions),
             production_hosts=mtn_momo.PRODUCTION_HOSTS,
             rehearsal=MTN_REHEARSAL,
         ),
@@ -191,13 +170,7 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
             lambda name, title, options, context: open_airtel_money(
                 name, title, options, context.ciphers
             ),
-            _names(
-                "ask_with_type base_url callback_hash_header client_id collection_version country"
-                " currency dialling_code disbursement_type disbursement_version"
-                " first_question_after_s keep_leading_zero key_padding pin_member pin_padding"
-                " public_key refusal_is_of_payer sign_collections sign_disbursements wallet_type"
-            ),
-            _names("callback_key client_secret pin"),
+            fields_of(airtel_money.AirtelAccount),
             production_hosts=airtel_money.PRODUCTION_HOSTS,
             rehearsal=AIRTEL_REHEARSAL,
         ),

@@ -42,13 +42,13 @@ from mmo_sansio.providers.common.interface import (
     resume,
 )
 from mmo_sansio.providers.common.operations import PUSH, OperationKey
-from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.common.payees import NamesPayees
 from mmo_sansio.providers.common.payer_urls import SendsPayersAway, payer_url_error
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import REFERENCE, START, a_party, a_transaction
 from mmo_sansio.testing.request_dates import named_days
 from mmo_sansio.values.clock import DAY, MINUTE, Instant, Moment, Span, earlier, later
+from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.model import DepositClaim, Evidence, Flow, Page, Stage, Transaction
 from mmo_sansio.values.money import to_money
 from mmo_sansio.values.payees import (
@@ -156,7 +156,7 @@ class AdapterCase:
     for any other request."""
 
     def open_adapter(self, options: Mapping[str, Any] | None = None) -> Provider:
-        """Return the adapter. Raises OptionError."""
+        """Return the adapter. Raises SettingsError."""
         context = AdapterContext(HOOKS_URL, self.ciphers, pages_url=PAGES_URL)
         chosen = self.options if options is None else options
         return self.kind.open_adapter(NAME, self.kind.title, chosen, context)
@@ -469,19 +469,20 @@ def check_options(case: AdapterCase) -> None:
     # nothing.
     recorded = RecordedOptions(case.options)
     case.kind.factory(NAME, case.kind.title, recorded, AdapterContext(HOOKS_URL, case.ciphers))
-    declared = {*case.kind.options, *case.kind.secrets}
+    declared = {option.name for option in case.kind.options}
     assert recorded.read == declared, f"declared, or read: {sorted(recorded.read ^ declared)}"
     # A misspelt option must not be ignored: it may be a limit.
     unknown = _option_error(case, {**case.options, "no_such_option": "x"})
     assert unknown is not None
-    assert unknown.key == "no_such_option"
+    assert unknown.location == "no_such_option"
     for key in sorted(declared):
         for options in _spoilt_options(case, key):
             error = _option_error(case, options)
             if error is not None:
-                assert error.key in declared, f"{error.key} is no option"
-                assert error.problem
-                assert error.remedy
+                for fault in error.each:
+                    assert fault.location in declared, f"{fault.location} is no option"
+                    assert fault.fault
+                    assert fault.remedy
 
 
 def check_payer_hosts(case: AdapterCase) -> None:
@@ -751,9 +752,9 @@ def _spoilt_options(case: AdapterCase, key: str) -> Iterator[dict[str, Any]]:
         yield {**case.options, key: unusable}
 
 
-def _option_error(case: AdapterCase, options: Mapping[str, Any]) -> OptionError | None:
+def _option_error(case: AdapterCase, options: Mapping[str, Any]) -> SettingsError | None:
     try:
         case.open_adapter(options)
-    except OptionError as error:
+    except SettingsError as error:
         return error
     return None

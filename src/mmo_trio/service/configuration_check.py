@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, get_args
-
-from attrs import evolve
+from typing import get_args
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant
@@ -16,15 +14,11 @@ from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.service.resources import AuthoritiesKey, authorities_file
 from mmo_trio.service.sockets import open_certificates
 from mmo_trio.settings import Settings, SettingsError
-from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.sections import ListenSection
 from mmo_trio.settings.service import plaintext_faults, provider_titles
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.notices import read_key
 from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_accounts
-
-# Values of which each kind of option takes one; None leaves the option out.
-STAND_INS: Final = (None, "174379", "true", "1", "2026-11-30", "https://operator.invalid")
 
 
 def configuration_faults(
@@ -107,51 +101,20 @@ def _provider_faults(settings: Settings) -> list[SettingsError]:
     them share."""
     environment = _environment(settings)
     titles, providers = provider_titles(settings, is_sandbox=False), settings.providers
-    alone = [
-        fault
-        for provider in providers.values()
-        for fault in _faults_of_one(provider, titles[provider.name], environment)
-    ]
-    return alone or list(_faults_of([partial(open_accounts, providers, titles, environment)]))
-
-
-def _faults_of_one(
-    section: ProviderSection, title: str, environment: AccountEnvironment
-) -> Iterator[SettingsError]:
-    """Yield the faults of one provider's options. Its adapter tells the first one; a stand-in for
-    that option leads to the next, until none does."""
-    name, told = section.name, set[str]()
-
-    # Adapters stop at their first fault; here all are wanted, so it is answered and asked again.
-    def faults_with(options: Mapping[str, object]) -> list[SettingsError]:
-        tried = {name: evolve(section, options=options)}
-        return list(_faults_of([partial(open_accounts, tried, {name: title}, environment)]))
-
-    options: Mapping[str, object] = section.options
-    faults = faults_with(options)
-    while faults and faults[0].location not in told:
-        yield faults[0]
-        told.add(faults[0].location)
-        key = faults[0].location.partition(" ")[0].removeprefix(f"provider.{name}.")
-        others = {name: value for name, value in options.items() if name != key}
-        # The kind of the option isn't known here: the first value that moves the fault on is taken.
-        for stand_in in STAND_INS:
-            if stand_in is None:
-                options = others
-            else:
-                options = {**others, key: stand_in}
-
-            faults = faults_with(options)
-            if not faults or faults[0].location not in told:
-                break
+    alone = _faults_of(
+        partial(open_accounts, {name: provider}, titles, environment)
+        for name, provider in providers.items()
+    )
+    together = partial(open_accounts, providers, titles, environment)
+    return list(alone) or list(_faults_of([together]))
 
 
 def _faults_of(checks: Iterable[Callable[[], object]]) -> Iterator[SettingsError]:
     for check in checks:
         try:
             check()
-        except SettingsError as fault:
-            yield fault
+        except SettingsError as error:
+            yield from error.each
 
 
 async def _refuse_request(request: HttpRequest, *, deadline_s: float) -> HttpResponse:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS
-from mmo_trio.settings.providers import COMMON_OPTIONS
+from mmo_trio.settings.providers import SHARED_FIELDS
 from mmo_trio.settings.sections import SECTIONS, SETTINGS, Settings
 from mmo_trio.settings.values import MASK
 
@@ -37,20 +37,6 @@ Every kind also has these keys; `sandbox` has `title`, `logo`, `colour` and `app
 
 | Key | Kind | Default | Meaning |
 |---|---|---|---|
-| `title` | text | by kind | The display name, as merchants see it. |
-| `production` | true or false | by `base_url` | Whether money moves by the account; by default at \
-the operator's own hosts of production only. Behind a proxy of your own, write true. Payments by \
-other accounts are marked as simulated. |
-| `hooks_name` | text | NAME | Its name in the addresses of notifications, `/hooks/NAME/TOKEN`. |
-| `hooks_from` | list of networks | from anywhere | The networks that may send its notifications. |
-| `float_minimums` | list of amounts, e.g. ["KES 50000"] | none | A float with less is low. |
-| `requests_per_minute` | number | no limit | The rate limit of requests to it. |
-| `logo` | file | none | The operator's sign on the payment page, 32 px: a PNG, WebP or plain SVG \
-file of at most 4,096 bytes. |
-| `colour` | `"#rrggbb"` | none | The colour of a dot before its name there, where there is no \
-logo. |
-| `approvals_code` | text, e.g. `"*170#"` | none | What a payer dials to see requests that wait: \
-the page says so after 20 seconds. Operators have another one in each country. |
 """
 
 
@@ -78,8 +64,8 @@ def settings_page() -> str:
 
     parts.append(_PROVIDER_HEAD.format(", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)))
     parts += [
-        f"| `{option.key}` | {option.kind} | {option.default} | {option.meaning} |\n"
-        for option in COMMON_OPTIONS
+        f"| `{field.name}` | {field.kind.name} | {field.default_words} | {field.meaning} |\n"
+        for field in SHARED_FIELDS
     ]
     return "".join(parts)
 

@@ -4,18 +4,24 @@ requests which wait. The operator of the gateway gives all three; none is ours t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
 from attrs import frozen
 
-from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.values.fields import (
+    Field,
+    InvalidValue,
+    Kind,
+    fields_of,
+    matching,
+    of_text,
+    read_table,
+    setting,
+)
 from mmo_sansio.values.model import Logo
-
-# The keys of `[provider.NAME]` that this module reads.
-SIGN_KEYS: Final = ("logo", "colour", "approvals_code")
 
 # So that the first view of the payment page stays below 20 KB, with a shop's logo as well.
 SIGN_BYTES_MAX = 4_096
@@ -36,48 +42,24 @@ _SVG_ELEMENTS: Final = frozenset(
 _SVG_REFERENCE = re.compile(r"url\s*\(\s*[\"']?(?!#)|:\s*//|\\|@import|javascript:", re.IGNORECASE)
 
 
-@frozen
-class OperatorSign:
-    """Says how payers recognise an operator."""
-
-    logo: Logo | None = None
-    colour: str | None = None
-    """`#rrggbb`: that of a dot before the name, where there is no logo."""
-    approvals_code: str | None = None
-    """What a payer dials to see requests that wait, such as `*170#`."""
+def _colour(text: str) -> str:
+    if _COLOUR.fullmatch(text) is None:
+        raise ValueError("it is no colour")
+    return text.lower()
 
 
-UNKNOWN_SIGN: Final = OperatorSign()
-
-
-def read_operator_sign(options: Mapping[str, Any]) -> OperatorSign:
-    """Read the sign of an operator from the options of its account. Raises OptionError."""
-    read = Options(options)
-    file, colour = read.optional_text("logo"), read.optional_text("colour")
-    code = read.optional_text("approvals_code")
-    if colour is not None and _COLOUR.fullmatch(colour) is None:
-        raise OptionError("colour", "is no colour.", 'Write it like "#ffcc00".')
-    if code is not None and _USSD_CODE.fullmatch(code) is None:
-        raise OptionError("approvals_code", "is no code to dial.", 'Write it like "*170#".')
-
-    logo = None
-    if file is not None:
-        logo = _read_logo(Path(file).expanduser())
-
-    return OperatorSign(logo, colour and colour.lower(), code)
-
-
-def _read_logo(file: Path) -> Logo:
+def _read_logo(text: str) -> Logo:
     """Read a picture. Its first bytes decide what it is, not its name."""
+    file = Path(text).expanduser()
     remedy = f"Name a PNG, WebP or plain SVG file of at most {SIGN_BYTES_MAX:,} bytes."
     try:
         with file.open("rb") as opened:
             content = opened.read(SIGN_BYTES_MAX + 1)
     except OSError as error:
-        raise OptionError("logo", f"can't be read ({error.strerror}).", remedy) from None
+        raise InvalidValue(f"can't be read ({error.strerror}).", remedy) from None
 
     if len(content) > SIGN_BYTES_MAX:
-        raise OptionError("logo", f"has more than {SIGN_BYTES_MAX:,} bytes.", remedy)
+        raise InvalidValue(f"has more than {SIGN_BYTES_MAX:,} bytes.", remedy)
     if content.startswith(b"\x89PNG\r\n\x1a\n"):
         return Logo("image/png", content)
     if content[8:12] == b"WEBP":
@@ -86,10 +68,10 @@ def _read_logo(file: Path) -> Logo:
     # SVG last, as it needs a look at each element: a browser would run what is in it.
     if content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<"):
         if (fault := _svg_fault(content)) is not None:
-            raise OptionError("logo", f"is an SVG file with {fault}.", remedy)
+            raise InvalidValue(f"is an SVG file with {fault}.", remedy)
         return Logo("image/svg+xml", content)
 
-    raise OptionError("logo", "is neither PNG, WebP nor SVG.", remedy)
+    raise InvalidValue("is neither PNG, WebP nor SVG.", remedy)
 
 
 def _svg_fault(content: bytes) -> str | None:
@@ -121,3 +103,47 @@ def _svg_fault(content: bytes) -> str | None:
         return None
 
     return "another root than svg"
+
+
+@frozen
+class OperatorSign:
+    """Says how payers recognise an operator."""
+
+    logo: Logo | None = setting(
+        Kind("file", of_text(_read_logo), "the path of a picture", '"/etc/mmo/operator.svg"'),
+        None,
+        "The operator's sign on the payment page, 32 px: a PNG, WebP or plain SVG file of at most "
+        "4,096 bytes.",
+        default_text="none",
+    )
+    # That of a dot before the name, where there is no logo.
+    colour: str | None = setting(
+        Kind('`"#rrggbb"`', of_text(_colour), "a colour", '"#ffcc00"'),
+        None,
+        "The colour of a dot before its name there, where there is no logo.",
+        default_text="none",
+    )
+    approvals_code: str | None = setting(
+        matching(_USSD_CODE, "a code to dial", '"*170#"', name='text, e.g. `"*170#"`'),
+        None,
+        "What a payer dials to see requests that wait: the page says so after 20 seconds. "
+        "Operators have another one in each country.",
+        default_text="none",
+    )
+
+
+UNKNOWN_SIGN: Final = OperatorSign()
+
+# The settings of an operator's sign, which the sandbox has as well.
+SIGN_FIELDS: Final = fields_of(OperatorSign)
+
+
+def read_operator_sign(options: Mapping[str, Any]) -> OperatorSign:
+    """Read the sign of an operator from the options of its account, among others. Raises
+    SettingsError."""
+    return read_table(OperatorSign, among(SIGN_FIELDS, options))
+
+
+def among(fields: Iterable[Field], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the options that are these fields."""
+    return {field.name: options[field.name] for field in fields if field.name in options}

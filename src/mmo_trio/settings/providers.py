@@ -18,12 +18,27 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
+from mmo_sansio.providers.common.balances import FloatWatch
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS as _BREAKER
-from mmo_sansio.values.clock import SECOND
-from mmo_sansio.values.fields import SettingsError, collected
+from mmo_sansio.resilience.circuit_breaker import BreakerSettings
+from mmo_sansio.values.clock import SECOND, Span
+from mmo_sansio.values.fields import (
+    SWITCH,
+    TEXT,
+    Kind,
+    SettingsError,
+    collected,
+    fields_of,
+    matching,
+    read_table,
+    setting,
+    whole_number,
+)
+from mmo_sansio.values.money import Money
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.values import COUNT
+from mmo_trio.settings.operator_signs import SIGN_FIELDS, among
+from mmo_trio.settings.values import AMOUNTS, COUNT, NETWORKS, Network
 
 PROVIDER_PREFIX = "MMO_PROVIDER__"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -41,82 +56,110 @@ class ProviderSection:
     them."""
 
 
-@frozen
-class CommonOption:
-    """Describes a whole number that every kind of provider but `sandbox` accepts."""
+_HOOKS_NAME = re.compile(r"[_-]*[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
 
-    key: str
-    default: int
-    minimum: int
-    maximum: int
-    meaning: str
+# Counters and limits that are open above.
+_LARGEST = 1_000_000
+
+
+def _number(least: int, most: int) -> Kind:
+    return whole_number(least, most, name=f"{least} to {most}")
+
+
+@frozen
+class SharedSettings:
+    """Declares what every kind of provider but `sandbox` accepts, besides an operator's sign."""
+
+    title: str | None = setting(
+        TEXT, None, "The display name, as merchants see it.", default_text="by kind"
+    )
+    production: bool | None = setting(
+        SWITCH,
+        None,
+        "Whether money moves by the account; by default at the operator's own hosts of production "
+        "only. Behind a proxy of your own, write true. Payments by other accounts are marked as "
+        "simulated.",
+        default_text="by `base_url`",
+    )
+    hooks_name: str | None = setting(
+        matching(_HOOKS_NAME, "letters and digits, - and _", '"kenya"'),
+        None,
+        "Its name in the addresses of notifications, `/hooks/NAME/TOKEN`.",
+        default_text="NAME",
+    )
+    hooks_from: tuple[Network, ...] = setting(
+        NETWORKS,
+        (),
+        "The networks that may send its notifications.",
+        default_text="from anywhere",
+    )
+    hooks_generation: int = setting(
+        whole_number(1, _LARGEST),
+        1,
+        "Raise it by 1 to change the secret part of its addresses for notifications; those of the "
+        "generation before are accepted as well.",
+    )
+    requests_per_minute: int | None = setting(
+        COUNT, None, "The rate limit of requests to it.", default_text="no limit"
+    )
+    answer_within_s: int = setting(_number(1, 18), 15, "How long one request to it may take.")
+    breaker_window_s: int = setting(
+        _number(10, 3600), _BREAKER.window // SECOND, "How far back its failures count."
+    )
+    breaker_minimum_requests: int = setting(
+        whole_number(1, _LARGEST),
+        _BREAKER.minimum_requests,
+        "Fewer requests in that time never stop others.",
+    )
+    breaker_failure_percent: int = setting(
+        _number(1, 100),
+        round(_BREAKER.failure_ratio * 100),
+        "The share of failures from which on nothing is sent to it.",
+    )
+    breaker_open_for_s: int = setting(
+        _number(1, 3600), _BREAKER.open_for // SECOND, "How long nothing is sent then."
+    )
+    balance_interval_s: int = setting(
+        _number(0, 3600),
+        300,
+        "How often our balance with it is asked for, where it offers that; 0: never.",
+    )
+    float_minimums: tuple[Money, ...] = setting(
+        AMOUNTS, (), "A float with less is low.", default_text="none"
+    )
+    float_hours: int = setting(
+        _number(0, 1000),
+        6,
+        "A float that lasts for fewer hours at the rate of the last six is low; 0: that does "
+        "not count.",
+    )
 
     @property
-    def kind(self) -> str:
-        """Return the allowed values, as the documentation names them."""
-        is_open = self.maximum == COMMON_OPTION_MAX
-        if is_open:
-            return COUNT.name
-        return f"{self.minimum} to {self.maximum}"
+    def breaker_settings(self) -> BreakerSettings:
+        """Return the settings of the breaker of requests to the operator."""
+        return BreakerSettings(
+            window=Span(self.breaker_window_s * SECOND),
+            minimum_requests=self.breaker_minimum_requests,
+            failure_ratio=self.breaker_failure_percent / 100,
+            open_for=Span(self.breaker_open_for_s * SECOND),
+            # Every permit ends with its request, which has a deadline of its own.
+            permit_deadline=None,
+        )
+
+    @property
+    def float_watch(self) -> FloatWatch:
+        """Return how the balance is watched."""
+        interval = Span(self.balance_interval_s * SECOND)
+        return FloatWatch(interval, self.float_minimums, self.float_hours)
 
 
-COMMON_OPTION_MAX = 1_000_000
-ANSWER_TIMEOUT = CommonOption("answer_within_s", 15, 1, 18, "How long one request to it may take.")
-BREAKER_WINDOW = CommonOption(
-    "breaker_window_s", _BREAKER.window // SECOND, 10, 3600, "How far back its failures count."
-)
-BREAKER_MINIMUM_REQUESTS = CommonOption(
-    "breaker_minimum_requests",
-    _BREAKER.minimum_requests,
-    1,
-    COMMON_OPTION_MAX,
-    "Fewer requests in that time never stop others.",
-)
-BREAKER_FAILURE_PERCENT = CommonOption(
-    "breaker_failure_percent",
-    round(_BREAKER.failure_ratio * 100),
-    1,
-    100,
-    "The share of failures from which on nothing is sent to it.",
-)
-BREAKER_OPEN_FOR = CommonOption(
-    "breaker_open_for_s", _BREAKER.open_for // SECOND, 1, 3600, "How long nothing is sent then."
-)
-HOOKS_GENERATION = CommonOption(
-    "hooks_generation",
-    1,
-    1,
-    COMMON_OPTION_MAX,
-    "Raise it by 1 to change the secret part of its addresses for notifications; those of the "
-    "generation before are accepted as well.",
-)
-BALANCE_INTERVAL = CommonOption(
-    "balance_interval_s",
-    300,
-    0,
-    3600,
-    "How often our balance with it is asked for, where it offers that; 0: never.",
-)
-FLOAT_HOURS = CommonOption(
-    "float_hours",
-    6,
-    0,
-    1000,
-    "A float that lasts for fewer hours at the rate of the last six is low; 0: that does "
-    "not count.",
-)
+# The settings of every kind of provider, in the order of the documentation.
+SHARED_FIELDS: Final = (*fields_of(SharedSettings), *SIGN_FIELDS)
 
-# The number options of every kind of provider, in the order of the documentation.
-COMMON_OPTIONS = (
-    HOOKS_GENERATION,
-    ANSWER_TIMEOUT,
-    BREAKER_WINDOW,
-    BREAKER_MINIMUM_REQUESTS,
-    BREAKER_FAILURE_PERCENT,
-    BREAKER_OPEN_FOR,
-    BALANCE_INTERVAL,
-    FLOAT_HOURS,
-)
+
+def read_shared_settings(options: Mapping[str, Any]) -> SharedSettings:
+    """Read what every kind of provider accepts, among the options of one. Raises SettingsError."""
+    return read_table(SharedSettings, among(fields_of(SharedSettings), options))
 
 
 def parse_providers(
@@ -237,6 +280,20 @@ def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
         found[provider.name] = provider
 
     return found
+
+
+def provider_kind(name: str) -> ProviderKind:
+    """Return a kind that is built in or installed. Raises SettingsError."""
+    installed = find_extensions(())
+    if name in installed:
+        return load_provider_kind(installed[name])
+    if name not in PROVIDER_KINDS:
+        raise SettingsError(
+            name,
+            "is no kind of provider that is installed.",
+            near_match(name, (*PROVIDER_KINDS, *installed)),
+        )
+    return PROVIDER_KINDS[name]
 
 
 def load_provider_kind(entry_point: EntryPoint) -> ProviderKind:

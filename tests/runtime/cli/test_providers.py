@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import trio
 from attrs import evolve
+from mmo_provider_wave import WAVE
 from trio.testing import MockClock
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
+from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span, earlier, elapsed, later
 from mmo_sansio.values.money import Money
@@ -228,3 +230,14 @@ async def test_a_request_for_an_account_that_is_gone_fails_no_check_of_others(
         serving.start_soon(take_requests_away)
         await providers._ask_process(store, ["kenya"])
         serving.cancel_scope.cancel()
+
+
+def test_the_options_of_a_kind_are_explained_also_of_one_that_a_package_brings() -> None:
+    for name, kind in (("mtn_momo", PROVIDER_KINDS["mtn_momo"]), ("wave", WAVE)):
+        printed = mmo(f"providers options {name}").stdout
+        told = as_json(f"providers options {name}")
+        assert [row["option"] for row in told] == [option.name for option in kind.options]
+        for option in kind.options:
+            assert option.name in printed
+            assert option.meaning.replace("`", "") in printed
+    assert "Did you mean wave?" in refusal(2, "providers options wav")

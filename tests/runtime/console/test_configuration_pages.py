@@ -179,7 +179,7 @@ async def test_a_wrong_limit_is_explained_beside_its_field(
             "pending_payments",
             "&#39;many&#39; is no whole number. Write digits only.",
         ),
-        ({"pending_payments": "0"}, "pending_payments", "Give a whole number from 1"),
+        ({"pending_payments": "0"}, "pending_payments", "must be a whole number from 1 to 1000000"),
         ({"requests_burst": "5"}, "requests_burst", "It needs requests_per_second. Give both."),
     ):
         answer = await ann.post(PATH, **(form | changed))

@@ -10,10 +10,10 @@ from attrs import frozen
 
 from mmo_sansio.messages.inputs import ProviderSucceeded
 from mmo_sansio.providers.common.interface import Conversation, Provider
-from mmo_sansio.providers.common.options import Options
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.values.clock import Instant, Moment
+from mmo_sansio.values.fields import REQUIRED, TEXT, Field
 from mmo_sansio.values.model import Source, Transaction
 from tests.support.merchants import a_brand
 from tests.support.operator_gateway import API_KEY, METHOD
@@ -37,10 +37,10 @@ def open_instant(
     name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
     """Open an account whose payments get this receipt."""
-    return InstantProvider(name, title, receipt=Options(options).text("receipt"))
+    return InstantProvider(name, title, receipt=options["receipt"])
 
 
-INSTANT = ProviderKind("Instant Money", open_instant, ("receipt",))
+INSTANT = ProviderKind("Instant Money", open_instant, [Field("receipt", TEXT, REQUIRED, "")])
 
 
 async def test_one_line_in_the_table_makes_a_kind_of_provider(tmp_path: Path) -> None:

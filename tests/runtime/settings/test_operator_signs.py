@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mmo_sansio.providers.common.options import OptionError
+from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.model import Logo
 from mmo_trio.settings.operator_signs import SIGN_BYTES_MAX, OperatorSign, read_operator_sign
 
@@ -30,7 +30,9 @@ def test_a_picture_is_known_by_its_first_bytes(
     file = tmp_path / "logo"
     file.write_bytes(content)
     options = {"logo": str(file), "colour": "#FFCC00", "approvals_code": "*170#"}
-    expected = OperatorSign(Logo(media_type, content), "#ffcc00", "*170#")
+    expected = OperatorSign(
+        logo=Logo(media_type, content), colour="#ffcc00", approvals_code="*170#"
+    )
     assert read_operator_sign(options) == expected
 
 
@@ -56,7 +58,7 @@ def test_a_picture_is_known_by_its_first_bytes(
 def test_what_could_act_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
     file = tmp_path / "logo.svg"
     file.write_bytes(content)
-    with pytest.raises(OptionError, match=fault) as refusal:
+    with pytest.raises(SettingsError, match=fault) as refusal:
         read_operator_sign({"logo": str(file)})
     assert "of at most 4,096 bytes" in refusal.value.remedy
 
@@ -64,11 +66,11 @@ def test_what_could_act_is_refused(tmp_path: Path, content: bytes, fault: str) -
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"logo": "/nowhere.png"}, "logo can't be read"),
-        ({"colour": "green"}, "colour is no colour. Write it like"),
-        ({"approvals_code": "170"}, "approvals_code is no code to dial. Write it like"),
+        ({"logo": "/nowhere.png"}, "logo: can't be read"),
+        ({"colour": "green"}, "colour: must be a colour. Write it like"),
+        ({"approvals_code": "170"}, "approvals_code: must be a code to dial. Write it like"),
     ],
 )
 def test_faults_name_the_key_and_the_remedy(options: dict[str, str], fault: str) -> None:
-    with pytest.raises(OptionError, match=fault):
+    with pytest.raises(SettingsError, match=fault):
         read_operator_sign(options)

@@ -36,6 +36,7 @@ from mmo_sansio.testing import ADAPTER_CHECKS, AdapterCase, AdapterCheck, check_
 from mmo_sansio.testing import adapter_conformance as suite
 from mmo_sansio.values.clock import SECOND, Instant, Moment, later
 from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.fields import TEXT, Field
 from mmo_sansio.values.model import Source, Transaction
 from mmo_sansio.values.money import Money
 
@@ -255,7 +256,10 @@ def test_a_broken_promise_is_found(open_broken: Open, check: AdapterCheck) -> No
 
 def test_an_option_that_is_not_declared_is_found() -> None:
     good = CASES["mtn_momo"]
-    for options in (good.kind.options[1:], (*good.kind.options, "never_read")):
+    for options in (
+        good.kind.options[1:],
+        (*good.kind.options, Field("never_read", TEXT, None, "")),
+    ):
         with pytest.raises(AssertionError, match="declared, or read"):
             suite.check_options(evolve(good, kind=evolve(good.kind, options=options)))
 

@@ -1,26 +1,16 @@
 """The aggregator pawaPay (Merchant API v2) as a kind of provider of the mobile money gateway."""
 
-from mmo_provider_pawapay.account import PRODUCTION_HOSTS, confirms_elsewhere
+from mmo_provider_pawapay.account import PRODUCTION_HOSTS, PawapayAccount, confirms_elsewhere
 from mmo_provider_pawapay.adapter import PawapayProvider, open_pawapay
 from mmo_provider_pawapay.rehearsal import PAWAPAY_REHEARSAL
-from mmo_sansio.providers import ProviderKind
+from mmo_sansio.providers import ProviderKind, fields_of
 
 __all__ = ["PAWAPAY", "PawapayProvider"]
 
 PAWAPAY = ProviderKind(
     "pawaPay",
     open_pawapay,
-    (
-        "auth_type",
-        "base_url",
-        "callback_keys",
-        "callbacks_of",
-        "customer_message",
-        "market",
-        "payer_hosts",
-        "signing_key_id",
-    ),
-    ("api_token", "signing_key"),
+    fields_of(PawapayAccount),
     confirms_elsewhere=confirms_elsewhere,
     recorded=(
         "accountdetails",

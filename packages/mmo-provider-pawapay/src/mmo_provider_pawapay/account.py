@@ -1,4 +1,4 @@
-"""Reads the options of an account with pawaPay in one market, of kind `pawapay`."""
+"""Declares and reads the options of an account with pawaPay in one market, of kind `pawapay`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from mmo_provider_pawapay.configuration import AUTHORISATIONS, PROVIDER_AUTH, REDIRECT_AUTH
 from mmo_provider_pawapay.signatures import (
@@ -16,7 +16,21 @@ from mmo_provider_pawapay.signatures import (
     load_private_key,
     load_public_keys,
 )
-from mmo_sansio.providers import OptionError, Options, read_payer_hosts
+from mmo_sansio.providers import (
+    HEADER_SECRET,
+    HTTPS_URL,
+    PAYER_HOSTS,
+    REQUIRED,
+    SECRET,
+    InvalidValue,
+    Kind,
+    SettingsError,
+    matching,
+    of_text,
+    one_of,
+    read_table,
+    setting,
+)
 
 PRODUCTION_URL: Final = "https://api.pawapay.io"
 PRODUCTION_HOSTS: Final = ("api.pawapay.io",)
@@ -29,9 +43,27 @@ _CALLBACKS_OF = re.compile(
 )
 # What pawaPay takes as customerMessage.
 _CUSTOMER_MESSAGE = re.compile(r"[A-Za-z0-9 ]{4,22}", re.ASCII)
-# It becomes a header, so that nothing in it may end one.
-_HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 _KEY_ID = re.compile(r"[A-Za-z0-9_:.-]{1,100}", re.ASCII)
+
+
+def _callback_keys(text: str) -> Sequence[PublicKey]:
+    try:
+        return load_public_keys(text.encode())
+    except ValueError:
+        remedy = "Write the keys of GET /v2/public-key/http, one after the other."
+        raise InvalidValue("holds no public keys in PEM that can be used.", remedy) from None
+
+
+def _callbacks_of(text: str) -> Mapping[str, str]:
+    # An account has one market: each other market belongs to one account, and to one only.
+    names: dict[str, str] = {}
+    for entry in text.split():
+        match = _CALLBACKS_OF.fullmatch(entry)
+        if match is None or match["market"] in names:
+            raise ValueError("it names no markets, or one twice")
+        names[match["market"]] = match["name"]
+
+    return names
 
 
 @frozen
@@ -39,28 +71,82 @@ class PawapayAccount:
     """Holds an account in one market: with one operator in one country. Another market is another
     account."""
 
-    market: str
-    """What pawaPay calls the provider, such as `MTN_MOMO_RWA`: an operator, and its country in ISO
-    3166-1 alpha-3."""
-    base_url: str
-    api_token: str = field(repr=False)
     hooks_url: str = field(repr=False)
     """Where the callbacks come to. It is entered in pawaPay's dashboard; no request names it."""
-    customer_message: str | None = None
-    """The text in the customer's SMS; None: the name of the company."""
-    callback_keys: Sequence[PublicKey] = field(default=(), repr=False)
-    """pawaPay's public keys; empty: callbacks are not verified, and only cause polls."""
-    callbacks_of: Mapping[str, str] = field(factory=dict)
-    """The names of the accounts in other markets whose callbacks come here, by market: pawaPay's
-    dashboard takes one address for each operation, whatever the market."""
-    signing_key: SigningKey | None = field(default=None, repr=False)
-    """Signs submissions; None: they are not signed."""
-    auth_type: str = PROVIDER_AUTH
-    """How payers of deposits approve: one of AUTHORISATIONS."""
-    payer_hosts: Sequence[str] = ()
-    """The hosts of the pages at which payers approve."""
-    pages_url: str = ""
+    pages_url: str
     """The address of the gateway's payment pages, to which payers come back."""
+    market: str = setting(
+        matching(_MARKET, "one of pawaPay's providers", '"MTN_MOMO_RWA"'),
+        REQUIRED,
+        "pawaPay's name of the provider, such as `MTN_MOMO_RWA`; its end is the country in ISO "
+        "3166-1 alpha-3.",
+    )
+    api_token: str = setting(
+        HEADER_SECRET,
+        REQUIRED,
+        "The API token of pawaPay's dashboard. The sandbox has its own.",
+    )
+    base_url: str = setting(HTTPS_URL, PRODUCTION_URL, f"The sandbox is `{SANDBOX_URL}`.")
+    auth_type: str = setting(
+        one_of(*AUTHORISATIONS),
+        PROVIDER_AUTH,
+        "How payers approve, as pawaPay names it in the active configuration: on the phone, at a "
+        "page of the operator (`REDIRECT_AUTH`), or with a code (`PREAUTH`).",
+    )
+    payer_hosts: Sequence[str] = setting(
+        PAYER_HOSTS,
+        (),
+        "With `REDIRECT_AUTH`: the hosts of the operator's pages, separated by spaces; `*.` before "
+        "a name stands for all below it.",
+        default_text="none",
+    )
+    callback_keys: Sequence[PublicKey] = setting(
+        Kind("text", of_text(_callback_keys), "public keys in PEM", '"…"'),
+        (),
+        "pawaPay's public keys in PEM, one after the other: those of `GET /v2/public-key/http`. "
+        "With them every callback must be signed. With or without them a callback only causes a "
+        "poll.",
+        default_text="none",
+    )
+    callbacks_of: Mapping[str, str] = setting(
+        Kind(
+            "text",
+            of_text(_callbacks_of),
+            "markets and accounts, each market once",
+            '"MTN_MOMO_ZMB=NAME AIRTEL_RWA=NAME"',
+        ),
+        Factory(dict),
+        "The other accounts whose callbacks come to this one, as `MARKET=NAME`, separated by "
+        "spaces.",
+        default_text="none",
+    )
+    customer_message: str | None = setting(
+        matching(_CUSTOMER_MESSAGE, "4 to 22 letters, digits and spaces", '"Thank you"'),
+        None,
+        "The text in the customer's SMS: 4 to 22 letters, digits and spaces. Without it pawaPay "
+        "writes the company's name.",
+        default_text="none",
+    )
+    signing_pem: str | None = setting(
+        SECRET,
+        None,
+        "A private key of the curve P-256 in PEM that signs submissions. Needed where the "
+        "dashboard says that only signed requests are accepted.",
+        default_text="none",
+        name="signing_key",
+    )
+    signing_key_id: str | None = setting(
+        matching(_KEY_ID, "the id of a key", '"A:1"'),
+        None,
+        "The id of its public key in pawaPay's dashboard.",
+        default_text="none",
+    )
+    signing_key: SigningKey | None = field(
+        init=False,
+        repr=False,
+        default=Factory(lambda account: _signing_key(account), takes_self=True),
+    )
+    """Signs submissions; None: they are not signed."""
 
     @property
     def country(self) -> str:
@@ -86,42 +172,15 @@ def authority_of(url: str) -> str:
 def read_account(
     options: Mapping[str, Any], *, hooks_url: str, pages_url: str = ""
 ) -> PawapayAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is
+    """Return the account that the options describe. Raises SettingsError for options that are
     unknown, missing or unusable."""
-    reader = Options(options)
-    account = PawapayAccount(
-        market=_read_market(reader),
-        base_url=reader.url("base_url", PRODUCTION_URL),
-        api_token=_read_token(reader),
-        hooks_url=hooks_url,
-        customer_message=_read_customer_message(reader),
-        callback_keys=_read_callback_keys(reader),
-        callbacks_of=_read_callbacks_of(reader),
-        signing_key=_read_signing_key(reader),
-        auth_type=_read_auth_type(reader),
-        payer_hosts=_read_payer_hosts(reader),
-        pages_url=pages_url,
-    )
-    reader.check_unknown()
+    account = read_table(PawapayAccount, options, hooks_url=hooks_url, pages_url=pages_url)
+    # Without a host no payer could be sent to the operator's page.
+    if account.auth_type == REDIRECT_AUTH and not account.payer_hosts:
+        remedy = f"Write the hosts of the operator's pages: {PAYER_HOSTS.example}, say."
+        raise SettingsError("payer_hosts", "is missing.", remedy)
+
     return account
-
-
-def _read_market(options: Options) -> str:
-    market = options.text("market")
-    if _MARKET.fullmatch(market) is None:
-        raise OptionError(
-            "market", "is none of pawaPay's providers.", 'Write market = "MTN_MOMO_RWA", say.'
-        )
-    return market
-
-
-def _read_token(options: Options) -> str:
-    token = options.text("api_token")
-    if _HEADER_TEXT.fullmatch(token) is None:
-        raise OptionError(
-            "api_token", "holds a character that no token has.", "Copy it again from the dashboard."
-        )
-    return token
 
 
 def confirms_elsewhere(options: Mapping[str, Any]) -> bool:
@@ -129,60 +188,8 @@ def confirms_elsewhere(options: Mapping[str, Any]) -> bool:
     return str(options.get("auth_type", PROVIDER_AUTH)) != PROVIDER_AUTH
 
 
-def _read_auth_type(options: Options) -> str:
-    auth_type = options.optional_text("auth_type") or PROVIDER_AUTH
-    if auth_type not in AUTHORISATIONS:
-        remedy = f"Write {', '.join(AUTHORISATIONS[:-1])} or {AUTHORISATIONS[-1]}."
-        raise OptionError("auth_type", "is none of pawaPay's.", remedy)
-    return auth_type
-
-
-def _read_payer_hosts(options: Options) -> Sequence[str]:
-    # Without a host no payer could be sent to the operator's page.
-    sends_away = options.optional_text("auth_type") == REDIRECT_AUTH
-    return read_payer_hosts(options, is_required=sends_away)
-
-
-def _read_customer_message(options: Options) -> str | None:
-    message = options.optional_text("customer_message")
-    if message is not None and _CUSTOMER_MESSAGE.fullmatch(message) is None:
-        raise OptionError(
-            "customer_message", "is not 4 to 22 letters, digits and spaces.", "Change it."
-        )
-    return message
-
-
-def _read_callback_keys(options: Options) -> Sequence[PublicKey]:
-    text = options.optional_text("callback_keys")
-    if text is None:
-        return ()
-    try:
-        return load_public_keys(text.encode())
-    except ValueError:
-        remedy = "Write the keys of GET /v2/public-key/http, one after the other."
-        raise OptionError(
-            "callback_keys", "holds no public keys in PEM that can be used.", remedy
-        ) from None
-
-
-def _read_callbacks_of(options: Options) -> Mapping[str, str]:
-    # An account has one market: each other market belongs to one account, and to one only.
-    names: dict[str, str] = {}
-    for entry in (options.optional_text("callbacks_of") or "").split():
-        match = _CALLBACKS_OF.fullmatch(entry)
-        if match is None or match["market"] in names:
-            remedy = (
-                'Write callbacks_of = "MTN_MOMO_ZMB=NAME AIRTEL_RWA=NAME", say, each market once.'
-            )
-            raise OptionError("callbacks_of", "does not name markets and accounts.", remedy)
-        names[match["market"]] = match["name"]
-
-    return names
-
-
-def _read_signing_key(options: Options) -> SigningKey | None:
-    pem = options.optional_text("signing_key")
-    key_id = options.optional_text("signing_key_id")
+def _signing_key(account: PawapayAccount) -> SigningKey | None:
+    pem, key_id = account.signing_pem, account.signing_key_id
     if pem is None and key_id is None:
         return None
 
@@ -191,17 +198,13 @@ def _read_signing_key(options: Options) -> SigningKey | None:
         missing = "signing_key_id"
         if pem is None:
             missing = "signing_key"
-        raise OptionError(
+        raise SettingsError(
             missing, "is missing.", "A signature needs signing_key and signing_key_id."
         )
-
-    if _KEY_ID.fullmatch(key_id) is None:
-        raise OptionError("signing_key_id", "is no id of a key.", "Copy it from the dashboard.")
 
     try:
         return SigningKey(key_id, load_private_key(pem.encode()))
     except ValueError:
         remedy = "Make one: openssl ecparam -name prime256v1 -genkey -noout."
-        raise OptionError(
-            "signing_key", "is no private key of the curve P-256 in PEM.", remedy
-        ) from None
+        fault = "is no private key of the curve P-256 in PEM."
+        raise SettingsError("signing_key", fault, remedy) from None

@@ -565,7 +565,7 @@ def _prediction(provider: str, market: str, msisdn: str, response: HttpResponse)
 def open_pawapay(
     name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> PawapayProvider:
-    """Return the adapter of one account. Raises OptionError."""
+    """Return the adapter of one account. Raises SettingsError."""
     account = read_account(options, hooks_url=context.hooks_url, pages_url=context.pages_url)
     return PawapayProvider(name, title, account)
 

@@ -1,15 +1,15 @@
 """Wave (Business API) as a kind of provider of the mobile money gateway."""
 
+from mmo_provider_wave.account import WaveAccount
 from mmo_provider_wave.adapter import WaveProvider, open_wave
-from mmo_sansio.providers import ProviderKind
+from mmo_sansio.providers import ProviderKind, fields_of
 
 __all__ = ["WAVE", "WaveProvider"]
 
 WAVE = ProviderKind(
     "Wave",
     open_wave,
-    ("base_url", "restrict_payer"),
-    ("api_key", "signing_secret", "webhook_secret"),
+    fields_of(WaveAccount),
     recorded=(
         "checkoutstatus",
         "clientreference",

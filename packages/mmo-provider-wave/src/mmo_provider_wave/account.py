@@ -1,40 +1,70 @@
-"""Reads the options of an account with Wave: one wallet, of kind `wave`."""
+"""Declares and reads the options of an account with Wave: one wallet, of kind `wave`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from attrs import field, frozen
+from attrs import frozen
 
-from mmo_sansio.providers import OptionError, Options, check_pages_url
+from mmo_sansio.providers import (
+    HEADER_SECRET,
+    HTTPS_URL,
+    REQUIRED,
+    SECRET,
+    SWITCH,
+    Kind,
+    check_pages_url,
+    of_text,
+    read_table,
+    setting,
+)
 
 PRODUCTION_URL: Final = "https://api.wave.com"
 
 # Where payers approve: the host of every `wave_launch_url` that was published.
 PAYER_HOST: Final = "pay.wave.com"
 
-# It becomes a header, so that nothing in it may end one.
-_HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
+# Several, separated by spaces: while secrets rotate Wave signs with both.
+_SECRETS: Final = Kind("text", of_text(str.split), "text", '"…"', is_secret=True)
 
 
 @frozen
 class WaveAccount:
     """Holds an account: a key of Wave's is bound to one wallet."""
 
-    base_url: str
-    api_key: str = field(repr=False)
     pages_url: str
     """The address of the gateway's payment pages, to which Wave sends payers back."""
-    webhook_secrets: Sequence[str] = field(default=(), repr=False)
-    """What Wave signs webhooks with; several while one takes the place of another; empty: webhooks
-    are not verified, and only cause questions."""
-    signing_secret: str | None = field(default=None, repr=False)
-    """What requests are signed with; None: they are not."""
-    restricts_payer: bool = True
-    """Whether only the number that the merchant names may pay."""
+    api_key: str = setting(
+        HEADER_SECRET,
+        REQUIRED,
+        "The key of the Business Portal's section for developers, with the APIs Checkout, Payout "
+        "and Balance.",
+    )
+    webhook_secrets: Sequence[str] = setting(
+        _SECRETS,
+        (),
+        "What Wave signs webhooks with; while a new webhook takes the place of an old one both "
+        "secrets, separated by a space. With it every webhook must be signed, and a paid checkout "
+        "counts at once. Without it a webhook only causes a question.",
+        default_text="none",
+        name="webhook_secret",
+    )
+    signing_secret: str | None = setting(
+        SECRET,
+        None,
+        "What requests are signed with, where the key was created with request signing.",
+        default_text="none",
+    )
+    restricts_payer: bool = setting(
+        SWITCH,
+        True,
+        "Whether only the number that the merchant names may pay (`restrict_payer_mobile`). Others "
+        "often pay for somebody: `false` lets anybody who has the page.",
+        name="restrict_payer",
+    )
+    base_url: str = setting(HTTPS_URL, PRODUCTION_URL, "Where requests go.")
 
     @property
     def payer_hosts(self) -> tuple[str, ...]:
@@ -47,27 +77,9 @@ class WaveAccount:
 
 
 def read_account(options: Mapping[str, Any], *, pages_url: str) -> WaveAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is
+    """Return the account that the options describe. Raises SettingsError for options that are
     unknown, missing or unusable, and for payment pages without https: Wave refuses each session
     then."""
-    reader = Options(options)
-    account = WaveAccount(
-        base_url=reader.url("base_url", PRODUCTION_URL),
-        api_key=_header_text("api_key", reader.text("api_key")),
-        pages_url=pages_url,
-        # Several, separated by spaces: while secrets rotate Wave signs with both.
-        webhook_secrets=tuple((reader.optional_text("webhook_secret") or "").split()),
-        signing_secret=reader.optional_text("signing_secret"),
-        restricts_payer=reader.boolean("restrict_payer", True),
-    )
-    reader.check_unknown()
+    account = read_table(WaveAccount, options, pages_url=pages_url)
     check_pages_url(pages_url, account.base_url)
     return account
-
-
-def _header_text(key: str, text: str) -> str:
-    if _HEADER_TEXT.fullmatch(text) is None:
-        raise OptionError(
-            key, "holds a character that no key has.", "Copy it again from Wave's portal."
-        )
-    return text

@@ -472,7 +472,7 @@ _CURSOR: Final = re.compile(r"[0-9A-Za-z_=.-]{1,500}", re.ASCII)
 def open_wave(
     name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> WaveProvider:
-    """Return the adapter of one account. Raises OptionError."""
+    """Return the adapter of one account. Raises SettingsError."""
     return WaveProvider(name, title, read_account(options, pages_url=context.pages_url))
 
 

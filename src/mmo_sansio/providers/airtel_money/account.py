@@ -5,16 +5,32 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import Factory, evolve, frozen
 
 from mmo_sansio.providers.common.interface import RsaPadding
-from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.dialling_codes import DIALLING_CODES
+from mmo_sansio.values.fields import (
+    HTTPS_URL,
+    REQUIRED,
+    SECRET,
+    SWITCH,
+    TEXT,
+    InvalidValue,
+    Kind,
+    SettingsError,
+    matching,
+    of_text,
+    one_of,
+    read_table,
+    setting,
+    whole_number,
+)
 from mmo_sansio.values.money import CURRENCIES
 
 # Each country has a host of its own; those for tests begin with `openapiuat`.
@@ -44,127 +60,193 @@ MARKETS: Mapping[str, str] = MappingProxyType(
 )
 
 
-@frozen
-class AirtelAccount:
-    """Holds an application's credentials, and what differs between countries."""
-
-    base_url: str
-    """The address without a slash at its end; each country has its own, in production and for
-    tests."""
-    country: str
-    currency: str
-    dialling_code: str
-    client_id: str
-    client_secret: str = field(repr=False)
-    pin: str | None = field(default=None, repr=False)
-    """The PIN of the wallet that pays out; None: this account pays nothing out."""
-    # Paths and bodies; which one a country has its portal tells.
-    collection_version: int = 1
-    disbursement_version: int = 2
-    signs_collections: bool = False
-    signs_disbursements: bool = False
-    public_key: bytes | None = None
-    """The operator's RSA key, DER; None: it is fetched."""
-    pin_padding: RsaPadding = RsaPadding.OAEP_SHA256
-    """The padding for keys of more than 1024 bits; shorter ones allow PKCS#1 v1.5 only."""
-    key_padding: RsaPadding = RsaPadding.PKCS1V15
-    """The padding for x-key."""
-    # Where the encrypted PIN stands: `pin` for most clients, `pinstring` in one document.
-    pin_member: str = "pin"
-    # A member of version 3.
-    wallet_type: str = "NORMAL"
-    disbursement_type: str = "B2C"
-    polls_with_type: bool = False
-    """Whether a poll of a pay-out names its type."""
-    callback_key: str | None = field(default=None, repr=False)
-    """The key that authenticates callbacks; None: they are not authenticated."""
-    callback_hash_header: str = "hash"
-    """The header with the hash when the body has none."""
-    first_poll_after: Span = Span(180 * SECOND)
-    """The time from a prompt to its first poll."""
-    is_rejection_by_payer: bool = False
-    """Whether this market's code for a rejection means that the payer declined."""
-    keeps_leading_zero: bool = False
-    """Whether a zero after the dialling code belongs to national numbers."""
-
-
-def read_account(options: Mapping[str, Any]) -> AirtelAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is
-    unknown, missing or unusable."""
-    reader = Options(options)
-    country = reader.text("country").upper()
-    dialling_code = None
-    if country in MARKETS:
-        dialling_code = DIALLING_CODES[country]
-
-    # A version tells whether its requests are usually signed; some countries differ.
-    collection_version = int(reader.choice("collection_version", ("1", "2"), "1"))
-    disbursement_version = int(reader.choice("disbursement_version", ("1", "2", "3"), "2"))
-    account = AirtelAccount(
-        base_url=reader.url("base_url"),
-        country=_check_country(country),
-        currency=_check_currency(reader.text("currency", MARKETS.get(country))),
-        dialling_code=_check_dialling_code(reader.text("dialling_code", dialling_code)),
-        client_id=reader.text("client_id"),
-        client_secret=reader.text("client_secret"),
-        pin=reader.optional_text("pin"),
-        collection_version=collection_version,
-        disbursement_version=disbursement_version,
-        signs_collections=reader.boolean("sign_collections", collection_version == 2),
-        signs_disbursements=reader.boolean("sign_disbursements", disbursement_version == 3),
-        public_key=_parse_public_key(reader.optional_text("public_key")),
-        pin_padding=RsaPadding(
-            reader.choice("pin_padding", tuple(RsaPadding), RsaPadding.OAEP_SHA256)
-        ),
-        key_padding=RsaPadding(
-            reader.choice("key_padding", tuple(RsaPadding), RsaPadding.PKCS1V15)
-        ),
-        pin_member=reader.choice("pin_member", ("pin", "pinstring"), "pin"),
-        wallet_type=reader.choice("wallet_type", ("NORMAL", "SALARY"), "NORMAL"),
-        disbursement_type=reader.choice("disbursement_type", ("B2C", "B2B"), "B2C"),
-        polls_with_type=reader.boolean("ask_with_type", False),
-        callback_key=reader.optional_text("callback_key"),
-        callback_hash_header=reader.text("callback_hash_header", "hash").lower(),
-        first_poll_after=Span(reader.integer("first_question_after_s", 180) * SECOND),
-        is_rejection_by_payer=reader.boolean("refusal_is_of_payer", False),
-        keeps_leading_zero=reader.boolean("keep_leading_zero", country in _KEEPS_ZERO),
-    )
-    reader.check_unknown()
-    return account
-
-
 # The countries whose numbers have a zero after the dialling code (phonenumbers 9.0.43: without it
 # no number of Congo is valid).
 _KEEPS_ZERO: Final = frozenset({"CG"})
 
-
-def _check_country(code: str) -> str:
-    if len(code) != 2 or not (code.isascii() and code.isalpha()):
-        raise OptionError("country", "has two letters.", 'Write country = "UG", say.')
-    return code
+_COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
+# ITU-T E.164: one to three digits.
+_DIALLING_CODE = re.compile(r"[0-9]{1,3}", re.ASCII)
 
 
-def _check_currency(code: str) -> str:
-    if code not in CURRENCIES:
-        raise OptionError("currency", "is no currency.", 'Write currency = "UGX", say.')
-    return code
+def _country(text: str) -> str:
+    if _COUNTRY.fullmatch(text.upper()) is None:
+        raise ValueError("it has not two letters")
+    return text.upper()
 
 
-def _check_dialling_code(digits: str) -> str:
-    # ITU-T E.164: one to three digits.
-    if not (digits.isascii() and digits.isdigit()) or not 1 <= len(digits) <= 3:
-        raise OptionError("dialling_code", "has 1 to 3 digits.", 'Write dialling_code = "256".')
-    return digits
+def _currency(text: str) -> str:
+    if text not in CURRENCIES:
+        raise ValueError("it is no currency")
+    return text
 
 
-def _parse_public_key(text: str | None) -> bytes | None:
+def _public_key(text: str) -> bytes:
     """Decode the key, which the portal shows as Base64; a file may have PEM headers, too."""
-    if text is None:
-        return None
     if text.startswith("-----BEGIN"):
         return text.encode()
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
         remedy = "Copy it from the portal, or leave it out and it is fetched."
-        raise OptionError("public_key", "is no key in Base64.", remedy) from None
+        raise InvalidValue("is no key in Base64.", remedy) from None
+
+
+def _version(*versions: str) -> Kind:
+    kind = one_of(*versions)
+    return evolve(kind, parse=lambda value: int(kind.parse(value)))
+
+
+_PADDING: Final = evolve(one_of(*RsaPadding), parse=of_text(RsaPadding))
+
+_WHOLE: Final = whole_number()
+_SECONDS: Final = evolve(
+    _WHOLE,
+    parse=lambda value: Span(_WHOLE.parse(value) * SECOND),
+    format=lambda span: str(span // SECOND),
+)
+
+
+@frozen
+class AirtelAccount:
+    """Holds an application's credentials, and what differs between countries."""
+
+    # The address without a slash at its end; each country has its own, in production and for tests.
+    base_url: str = setting(
+        HTTPS_URL,
+        REQUIRED,
+        "The country's host, e.g. `https://openapi.airtel.ug`; for tests "
+        "`https://openapiuat.airtel.ug`. The hosts under `airtel.africa` are said to be retired "
+        "(unverified).",
+    )
+    country: str = setting(
+        Kind("text", of_text(_country), "a code of two letters", '"UG"'),
+        REQUIRED,
+        f"ISO 3166-1 alpha-2. Known: {', '.join(MARKETS)} (unverified); another one needs the next "
+        "two options.",
+    )
+    currency: str = setting(
+        Kind("text", of_text(_currency), "a currency", '"UGX"'),
+        Factory(lambda account: _of_market("currency", MARKETS, account.country), takes_self=True),
+        "ISO 4217.",
+        default_text="the country's",
+    )
+    dialling_code: str = setting(
+        matching(_DIALLING_CODE, "1 to 3 digits", '"256"'),
+        Factory(
+            lambda account: _of_market("dialling_code", DIALLING_CODES, account.country),
+            takes_self=True,
+        ),
+        "Numbers that do not begin with it are rejected with `user_not_found` and never sent.",
+        default_text="the country's",
+    )
+    # Whether a zero after the dialling code belongs to national numbers.
+    keeps_leading_zero: bool = setting(
+        SWITCH,
+        Factory(lambda account: account.country in _KEEPS_ZERO, takes_self=True),
+        "Whether a zero after the dialling code belongs to national numbers. What Airtel takes in "
+        "Congo is assumed.",
+        default_text="`true` in Congo, else `false`",
+        name="keep_leading_zero",
+    )
+    client_id: str = setting(TEXT, REQUIRED, "The application's client id.")
+    client_secret: str = setting(SECRET, REQUIRED, "The application's client secret.")
+    pin: str | None = setting(
+        SECRET,
+        None,
+        "The merchant's PIN for pay-outs. Without it the account offers none.",
+        default_text="none",
+    )
+    # Paths and bodies; which one a country has its portal tells.
+    collection_version: int = setting(
+        _version("1", "2"), 1, "`1` or `2`, as the portal tells of the country."
+    )
+    disbursement_version: int = setting(_version("1", "2", "3"), 2, "`1`, `2` or `3`.")
+    # A version tells whether its requests are usually signed; some countries differ.
+    signs_collections: bool = setting(
+        SWITCH,
+        Factory(lambda account: account.collection_version == 2, takes_self=True),
+        "Whether pay-ins carry `x-signature` and `x-key`.",
+        default_text="`true` with version 2",
+        name="sign_collections",
+    )
+    signs_disbursements: bool = setting(
+        SWITCH,
+        Factory(lambda account: account.disbursement_version == 3, takes_self=True),
+        "The same for pay-outs (in some countries with version 2, too; unverified).",
+        default_text="`true` with version 3",
+        name="sign_disbursements",
+    )
+    # The operator's RSA key, DER or PEM.
+    public_key: bytes | None = setting(
+        Kind("text", of_text(_public_key), "a key in Base64", '"…"'),
+        None,
+        "Airtel's RSA key in Base64. Without it, the key is fetched from "
+        "`/v1/rsa/encryption-keys`.",
+        default_text="fetched",
+    )
+    # For keys of more than 1024 bits; shorter ones allow PKCS#1 v1.5 only.
+    pin_padding: RsaPadding = setting(
+        _PADDING,
+        RsaPadding.OAEP_SHA256,
+        "Padding of the PIN under a key of more than 1024 bits: "
+        f"{', '.join(f'`{padding}`' for padding in RsaPadding)} (unverified). Under another key it "
+        "is `pkcs1v15`.",
+    )
+    key_padding: RsaPadding = setting(
+        _PADDING, RsaPadding.PKCS1V15, "The same for `x-key` (unverified)."
+    )
+    # Where the encrypted PIN stands: `pin` for most clients, `pinstring` in one document.
+    pin_member: str = setting(
+        one_of("pin", "pinstring"),
+        "pin",
+        "`pin` or, according to one document, `pinstring` (unverified).",
+    )
+    # A member of version 3.
+    wallet_type: str = setting(one_of("NORMAL", "SALARY"), "NORMAL", "Or `SALARY`.")
+    disbursement_type: str = setting(one_of("B2C", "B2B"), "B2C", "Or `B2B`.")
+    polls_with_type: bool = setting(
+        SWITCH,
+        False,
+        "Whether polls of pay-outs contain `transactionType` (some countries; unverified).",
+        name="ask_with_type",
+    )
+    callback_key: str | None = setting(
+        SECRET,
+        None,
+        "The key that authenticates callbacks: the private key in the application's settings, or, "
+        "according to one client, the client secret (unverified).",
+        default_text="none",
+    )
+    callback_hash_header: str = setting(
+        Kind("text", of_text(str.lower), "text", '"hash"'),
+        "hash",
+        "The header that contains the hash when the body has none (unverified).",
+    )
+    # From a prompt to its first poll.
+    first_poll_after: Span = setting(
+        _SECONDS,
+        Span(180 * SECOND),
+        "Seconds from a prompt to its first poll; documents say 1 or 3 minutes.",
+        name="first_question_after_s",
+    )
+    is_rejection_by_payer: bool = setting(
+        SWITCH,
+        False,
+        "Whether this market confirms that `DP00800001008` means that the payer declined: then it "
+        "is `user_cancelled`.",
+        name="refusal_is_of_payer",
+    )
+
+
+def _of_market(name: str, known: Mapping[str, str], country: str) -> str:
+    """Return what a country has that is known. Raises SettingsError."""
+    if country not in MARKETS:
+        raise SettingsError(name, "is missing.", f"Set {name}: the country is none of those known.")
+    return known[country]
+
+
+def read_account(options: Mapping[str, Any]) -> AirtelAccount:
+    """Return the account that the options describe. Raises SettingsError for options that are
+    unknown, missing or unusable."""
+    return read_table(AirtelAccount, options)

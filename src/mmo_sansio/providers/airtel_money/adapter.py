@@ -357,7 +357,7 @@ class AirtelMoneyProvider:
 def open_airtel_money(
     name: str, title: str, options: Mapping[str, Any], ciphers: Ciphers
 ) -> AirtelMoneyProvider:
-    """Return the adapter of one account. Raises OptionError for an option that is unknown, missing
+    """Return the adapter of one account. Raises SettingsError for options that are unknown, missing
     or unusable."""
     return AirtelMoneyProvider(name, title, read_account(options), ciphers)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from attrs import evolve, frozen
 
-from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.values.fields import TEXT, SettingsError, setting
 from mmo_sansio.values.model import Order, QrCode
 from mmo_sansio.values.money import CURRENCIES, Money
 
@@ -199,30 +199,56 @@ _ANY_AMOUNT = Money(100, "KES")
 _ANY_REFERENCE = "0" * 26
 
 
-def read_qr_merchant(options: Options, default: QrMerchant) -> QrMerchant:
-    """Return the merchant of these options, with the default's values for those left out:
-    `qr_name`, `qr_city`, `qr_category`, `qr_postal_code`, `qr_language`, `qr_template` (26 to 51),
-    `qr_scheme` (the template's object 00) and `qr_account` (its object 01). Raises OptionError."""
+@frozen
+class QrOptions:
+    """Declares the settings of an account whose QR codes are made here."""
+
+    qr_name: str | None = setting(
+        TEXT, None, "The merchant's name, cut after 25 characters.", default_text="the kind's"
+    )
+    qr_city: str | None = setting(
+        TEXT, None, "The merchant's city, cut after 15 characters.", default_text="the kind's"
+    )
+    qr_category: str | None = setting(
+        TEXT, None, "Four digits of ISO 18245.", default_text="the kind's"
+    )
+    qr_postal_code: str | None = setting(
+        TEXT, None, "The merchant's postal code.", default_text="none"
+    )
+    qr_language: str | None = setting(
+        TEXT, None, "The language of a name that is not ASCII.", default_text="none"
+    )
+    qr_template: str | None = setting(
+        TEXT, None, "Which account template, 26 to 51.", default_text="the kind's"
+    )
+    qr_scheme: str | None = setting(
+        TEXT, None, "Its object 00: the scheme's own identifier.", default_text="the kind's"
+    )
+    qr_account: str | None = setting(
+        TEXT, None, "Its object 01: the account with that scheme.", default_text="the kind's"
+    )
+
+
+def qr_merchant(options: QrOptions, default: QrMerchant) -> QrMerchant:
+    """Return the merchant of these options, with the default's values for those left out. Raises
+    SettingsError."""
     scheme, account = (value for _, value in default.account)
     merchant = evolve(
         default,
-        name=options.text("qr_name", default.name),
-        city=options.text("qr_city", default.city),
-        category=options.text("qr_category", default.category),
-        postal_code=options.optional_text("qr_postal_code") or default.postal_code,
-        language=options.optional_text("qr_language") or default.language,
-        account_id=options.text("qr_template", default.account_id),
-        account=(
-            ("00", options.text("qr_scheme", scheme)),
-            ("01", options.text("qr_account", account)),
-        ),
+        name=options.qr_name or default.name,
+        city=options.qr_city or default.city,
+        category=options.qr_category or default.category,
+        postal_code=options.qr_postal_code or default.postal_code,
+        language=options.qr_language or default.language,
+        account_id=options.qr_template or default.account_id,
+        account=(("00", options.qr_scheme or scheme), ("01", options.qr_account or account)),
     )
     # Which option is at fault the error says; it is reported at the first of them.
     try:
         dynamic_payload(merchant, _ANY_AMOUNT, _ANY_REFERENCE)
     except QrError as error:
         remedy = "Correct it, or the other options that begin with qr_."
-        raise OptionError("qr_name", f"gives no QR code: {error}.", remedy) from None
+        raise SettingsError("qr_name", f"gives no QR code: {error}.", remedy) from None
 
     return merchant
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from mmo_sansio.http.egress_rules import (
     UrlError,
@@ -13,7 +13,7 @@ from mmo_sansio.http.egress_rules import (
     result_host_error,
 )
 from mmo_sansio.messages.inputs import ProviderAccepted
-from mmo_sansio.providers.common.options import OptionError, Options, SettingError
+from mmo_sansio.values.fields import InvalidValue, Kind, SettingsError, of_text
 from mmo_sansio.values.payer_actions import OpenUrl
 
 
@@ -27,35 +27,33 @@ class SendsPayersAway(Protocol):
         for all names below it. A loopback address stands for a simulator, which has no https."""
 
 
-def read_payer_hosts(
-    options: Options, key: str = "payer_hosts", *, is_required: bool = False
-) -> tuple[str, ...]:
-    """Return the hosts that an option names, separated by spaces; payers are sent to them by https.
-    Raises OptionError for a text that is none, and where one is required and none is named."""
-    hosts = []
-    for name in (options.optional_text(key) or "").split():
-        try:
-            # The same patterns and the same parser as for the hosts of merchants' redirects.
-            hosts.append(parse_result_host(name))
-        except UrlError as error:
-            remedy = f'Write {key} = "pay.example *.pay.example", say.'
-            raise OptionError(key, f"holds no host: {error}", remedy) from None
+def _payer_hosts(text: str) -> tuple[str, ...]:
+    try:
+        # The same patterns and the same parser as for the hosts of merchants' redirects.
+        return tuple(parse_result_host(name) for name in text.split())
+    except UrlError as error:
+        raise InvalidValue(f"holds no host: {error}", f"Write it like {_HOSTS}.") from None
 
-    if is_required and not hosts:
-        remedy = f'Write the hosts of the operator\'s pages, {key} = "pay.example", say.'
-        raise OptionError(key, "is missing.", remedy)
 
-    return tuple(hosts)
+_HOSTS: Final = '"pay.example *.pay.example"'
+
+# Hosts to which payers are sent by https, separated by spaces.
+PAYER_HOSTS: Final = Kind("hosts", of_text(_payer_hosts), "hosts, separated by spaces", _HOSTS)
+
+
+class GatewaySettingError(SettingsError):
+    """Reports a setting of the gateway itself with which an account can't work; its location is the
+    name of that, such as `gateway.hpp_url`."""
 
 
 def check_pages_url(pages_url: str, base_url: str) -> None:
     """Check that payers come back to the payment pages by https, where the operator demands that. A
     simulator on this machine, whose `base_url` is http, demands nothing; an empty address is none
-    that a payer is given. Raises SettingError."""
+    that a payer is given. Raises GatewaySettingError."""
     is_simulator = base_url.startswith("http:")
     if pages_url and not is_simulator and not pages_url.startswith("https://"):
         remedy = 'Write hpp_url = "https://pay.example", the address of the payment pages.'
-        raise SettingError("gateway.hpp_url", "must begin with https://.", remedy)
+        raise GatewaySettingError("gateway.hpp_url", "must begin with https://.", remedy)
 
 
 def payer_url_error(url: str, hosts: Collection[str]) -> str | None:

@@ -7,14 +7,28 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
 from attrs import field, frozen
 
 from mmo_sansio.providers.common.interface import CipherError, Ciphers, RsaPadding
-from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn
+from mmo_sansio.values.fields import (
+    DATE,
+    HTTPS_URL,
+    REQUIRED,
+    SECRET,
+    TEXT,
+    Kind,
+    SettingsError,
+    matching,
+    of_text,
+    one_of,
+    read_table,
+    setting,
+)
 
 PRODUCTION_URL: Final = "https://api.safaricom.co.ke"
 # Its operator moves money at this host; the sandbox's is `sandbox.safaricom.co.ke`.
@@ -126,115 +140,201 @@ class MpesaAccount:
         return self.consumer_secret.encode()
 
 
+def _pull_number(text: str) -> str:
+    # The form in which M-Pesa names it, whatever the form in the settings.
+    if (msisdn := format_msisdn(text)) is None:
+        raise ValueError("it is no such number")
+    return msisdn
+
+
+_SHORTCODE_KIND: Final = matching(_SHORTCODE, "a shortcode of 5 to 7 digits", '"174379"')
+
+
+@frozen
+class MpesaOptions:
+    """Declares what `[provider.NAME]` says of an account."""
+
+    base_url: str = setting(
+        HTTPS_URL, PRODUCTION_URL, "`https://sandbox.safaricom.co.ke` for tests."
+    )
+    consumer_key: str = setting(SECRET, REQUIRED, "The app's key.")
+    consumer_secret: str = setting(
+        SECRET,
+        REQUIRED,
+        "The app's secret. When it changes, callbacks of pending payments are no longer accepted, "
+        "and these payments end by polls.",
+    )
+    shortcode: str = setting(
+        _SHORTCODE_KIND, REQUIRED, "The paybill, or the store number of a till."
+    )
+    till: str | None = setting(
+        _SHORTCODE_KIND,
+        None,
+        "The till that prompts and QR codes pay to; their types are then `CustomerBuyGoodsOnline` "
+        "and `BG`.",
+        default_text="none",
+    )
+    passkey: str | None = setting(
+        SECRET,
+        None,
+        "Without it the account offers no `direct/payin` and no `web/payin`.",
+        default_text="none",
+    )
+    payout_shortcode: str | None = setting(
+        _SHORTCODE_KIND,
+        None,
+        "The shortcode for pay-outs and taxes.",
+        default_text="`shortcode`",
+    )
+    initiator: str | None = setting(
+        TEXT,
+        None,
+        "The API operator. Without it the account offers neither pay-outs nor taxes.",
+        default_text="none",
+    )
+    initiator_password: str | None = setting(
+        SECRET, None, "The API operator's password.", default_text="none"
+    )
+    certificate: str | None = setting(
+        TEXT,
+        None,
+        "The portal's certificate (PEM) that encrypts the password; its dates are not checked.",
+        default_text="none",
+    )
+    password_set_on: date | None = setting(
+        DATE,
+        None,
+        "The day on which the API operator's password was set, `2026-11-30`. From 14 days before "
+        "it ends, the account's check warns.",
+        default_text="none",
+    )
+    results: str = setting(
+        one_of(*TRUST_CHOICES),
+        CONFIRM,
+        "How a prompt ends whose success its callback has reported, where M-Pesa answers no "
+        "question about it: `confirm` waits for M-Pesa's confirmation, `trust` does not.",
+    )
+    deposits: str | None = setting(
+        one_of(*TRUST_CHOICES),
+        None,
+        "`confirm` asks M-Pesa about the receipt of a deposit or a QR payment before it is booked, "
+        "`trust` does not.",
+        default_text="`confirm` with an initiator, else `trust`",
+    )
+    deposit_initiator: str | None = setting(
+        TEXT,
+        None,
+        "The API operator of `shortcode` that asks about deposits. Set it where "
+        "`payout_shortcode` is another organisation than `shortcode`.",
+        default_text="`initiator`",
+    )
+    deposit_initiator_password: str | None = setting(
+        SECRET, None, "That operator's password.", default_text="`initiator_password`"
+    )
+    payout_command: str = setting(
+        one_of(*PAYOUT_COMMANDS), PAYOUT_COMMANDS[0], "Or `SalaryPayment`, `PromotionPayment`."
+    )
+    merchant_name: str | None = setting(
+        TEXT,
+        None,
+        "The name in a QR code, which Daraja draws. Without it the account offers no `qr/payin`.",
+        default_text="none",
+    )
+    pull_number: str | None = setting(
+        Kind("text", of_text(_pull_number), "a Kenyan mobile number", '"254722000000"'),
+        None,
+        "The Safaricom number of the shortcode in M-Pesa's portal, for Pull Transactions. Only for "
+        "paybills.",
+        default_text="none",
+    )
+    unanswered_deposits: str = setting(
+        one_of("Completed", "Cancelled"),
+        "Completed",
+        "What M-Pesa does with a deposit whose validation request gets no response: `Completed` "
+        "or `Cancelled`.",
+    )
+
+    def required(self, name: str) -> str:
+        """Return an option that an API operator needs. Raises SettingsError."""
+        value: str | None = getattr(self, name)
+        if value is None:
+            raise SettingsError(name, "is missing.", f"An API operator needs {name}.")
+        return value
+
+
 def read_account(
     options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers, checks_sender: bool = False
 ) -> MpesaAccount:
     """Return the account that the options describe. `checks_sender` says that callbacks are
-    accepted from listed networks only. Raises OptionError."""
-    reader = Options(options)
-    shortcode = _read_shortcode(reader, "shortcode")
-    initiator = reader.optional_text("initiator")
-    deposit_initiator = _read_deposit_initiator(reader, initiator, checks_sender=checks_sender)
-    payout_shortcode = _read_shortcode(reader, "payout_shortcode", shortcode)
+    accepted from listed networks only. Raises SettingsError."""
+    read = read_table(MpesaOptions, options)
+    # Its list does not tell prompts from deposits.
+    if read.pull_number is not None and read.till is not None:
+        fault = "is for paybills only."
+        raise SettingsError("pull_number", fault, "Remove pull_number, or till.")
+
     own_password = "initiator_password"
-    if "deposit_initiator_password" in options:
+    if read.deposit_initiator_password is not None:
         own_password = "deposit_initiator_password"
 
-    # A till that is set has to be one; left out, the shortcode is a paybill.
-    till = reader.optional_text("till")
-    if till is not None:
-        till = _read_shortcode(reader, "till")
-
-    account = MpesaAccount(
-        base_url=reader.url("base_url", PRODUCTION_URL),
-        consumer_key=reader.text("consumer_key"),
-        consumer_secret=reader.text("consumer_secret"),
-        shortcode=shortcode,
+    operator = partial(_operator, read, ciphers)
+    return MpesaAccount(
+        base_url=read.base_url,
+        consumer_key=read.consumer_key,
+        consumer_secret=read.consumer_secret,
+        shortcode=read.shortcode,
         hooks_url=_check_hooks_url(hooks_url),
-        passkey=reader.optional_text("passkey"),
-        till=till,
-        initiator=_read_operator(
-            reader, ciphers, "initiator", initiator, "initiator_password", payout_shortcode
+        passkey=read.passkey,
+        till=read.till,
+        initiator=operator(
+            "initiator",
+            read.initiator,
+            "initiator_password",
+            read.payout_shortcode or read.shortcode,
         ),
-        deposit_initiator=_read_operator(
-            reader, ciphers, "deposit_initiator", deposit_initiator, own_password, shortcode
+        deposit_initiator=operator(
+            "deposit_initiator",
+            _deposit_initiator(read, checks_sender=checks_sender),
+            own_password,
+            read.shortcode,
         ),
-        password_set_on=reader.optional_date("password_set_on"),
-        payout_command=reader.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
-        merchant_name=reader.optional_text("merchant_name"),
-        trusts_results=reader.choice("results", TRUST_CHOICES, CONFIRM) == TRUST,
-        completes_unvalidated=reader.choice(
-            "unanswered_deposits", ("Completed", "Cancelled"), "Completed"
-        )
-        == "Completed",
-        pull_number=_read_pull_number(reader),
+        password_set_on=read.password_set_on,
+        payout_command=read.payout_command,
+        merchant_name=read.merchant_name,
+        trusts_results=read.results == TRUST,
+        completes_unvalidated=read.unanswered_deposits == "Completed",
+        pull_number=read.pull_number,
     )
-    reader.check_unknown()
-    return account
 
 
-def _read_shortcode(options: Options, key: str, default: str | None = None) -> str:
-    value = options.text(key, default)
-    if _SHORTCODE.fullmatch(value) is None:
-        raise OptionError(key, "is no shortcode.", f'Write {key} = "174379", say: 5 to 7 digits.')
-    return value
-
-
-def _read_deposit_initiator(
-    options: Options, initiator: str | None, *, checks_sender: bool
-) -> str | None:
+def _deposit_initiator(options: MpesaOptions, *, checks_sender: bool) -> str | None:
     """Return the API operator that asks about deposits; None where confirmations are trusted.
-    Raises OptionError for QR codes that anybody who knows the address of confirmations could
+    Raises SettingsError for QR codes that anybody who knows the address of confirmations could
     settle, unless that is asked for."""
-    asks = options.optional_text("deposit_initiator") or initiator
-    # Read in either case, so that it is known: `check_unknown` would call it misspelt.
-    options.optional_text("deposit_initiator_password")
-
     # Where somebody can ask, asking is the default: confirmations are unsigned.
-    default = TRUST
-    if asks:
-        default = CONFIRM
-    if options.choice("deposits", TRUST_CHOICES, default) == CONFIRM:
-        if asks is None:
-            remedy = "Set initiator, or deposit_initiator with its password."
-            raise OptionError(
-                "deposits", "needs an API operator that asks M-Pesa about deposits.", remedy
-            )
+    asks = options.deposit_initiator or options.initiator
+    if options.deposits == CONFIRM and asks is None:
+        remedy = "Set initiator, or deposit_initiator with its password."
+        fault = "needs an API operator that asks M-Pesa about deposits."
+        raise SettingsError("deposits", fault, remedy)
+
+    if options.deposits != TRUST and asks is not None:
         return asks
 
     # A confirmation settles a QR payment, and its address, which is one for all, may stand in the
     # log of a proxy: to trust it has to be somebody's decision.
-    if "merchant_name" in options.values and "deposits" not in options.values and not checks_sender:
+    if options.merchant_name is not None and options.deposits is None and not checks_sender:
         remedy = (
             'Set initiator, so that M-Pesa is asked, or hooks_from; or write deposits = "trust".'
         )
-        raise OptionError(
-            "deposits", "would let anybody who knows an address settle QR payments.", remedy
-        )
+        fault = "would let anybody who knows an address settle QR payments."
+        raise SettingsError("deposits", fault, remedy)
 
     return None
 
 
-def _read_pull_number(options: Options) -> str | None:
-    """Return the number for Pull Transactions. Raises OptionError for a till: its list does not
-    tell prompts from deposits."""
-    number = options.optional_text("pull_number")
-    if number is None:
-        return None
-    if "till" in options.values:
-        raise OptionError("pull_number", "is for paybills only.", "Remove pull_number, or till.")
-
-    # The form in which M-Pesa names it, whatever the form in the settings.
-    if (msisdn := format_msisdn(number)) is None:
-        raise OptionError(
-            "pull_number", "is no Kenyan mobile number.", 'Write pull_number = "254722000000", say.'
-        )
-
-    return msisdn
-
-
-def _read_operator(
-    options: Options,
+def _operator(
+    options: MpesaOptions,
     ciphers: Ciphers,
     part: str,
     name: str | None,
@@ -246,34 +346,31 @@ def _read_operator(
 
     # Encrypted once, as its text shows whose a request is, and serves many of them (documented,
     # Business To Customer, question 21).
-    sealed = _encrypt_credential(options, ciphers, password_key)
-    return ApiOperator(
-        part, shortcode, name, sealed, _credential_digest(options, name, password_key)
-    )
+    password = options.required(password_key)
+    sealed = _encrypt_credential(password, options.required("certificate"), ciphers)
+    digest = _credential_digest(options.consumer_secret, name, password)
+    return ApiOperator(part, shortcode, name, sealed, digest)
 
 
-def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
+def _encrypt_credential(password: str, certificate: str, ciphers: Ciphers) -> str:
     """Return the SecurityCredential: the password, RSA with PKCS #1 v1.5, base64. It serves many
     requests."""
-    password = options.text(key)
     # Its dates are not checked: those in use have long ended.
-    certificate = options.text("certificate").encode()
     try:
-        return b64encode(
-            ciphers.rsa_encrypt(certificate, password.encode(), RsaPadding.PKCS1V15)
-        ).decode()
+        sealed = ciphers.rsa_encrypt(certificate.encode(), password.encode(), RsaPadding.PKCS1V15)
     except CipherError as error:
-        raise OptionError(
-            "certificate", f"can't be used: {error}.", "Take it from Daraja's portal, as PEM."
-        ) from None
+        remedy = "Take it from Daraja's portal, as PEM."
+        raise SettingsError("certificate", f"can't be used: {error}.", remedy) from None
+
+    return b64encode(sealed).decode()
 
 
-def _credential_digest(options: Options, name: str, key: str) -> str:
+def _credential_digest(consumer_secret: str, name: str, password: str) -> str:
     """Return what changes with the name and password of an API operator; only the consumer secret
     can make it."""
     # Keyed: a password may be short enough to be found from a bare digest.
-    text = f"credential\0{name}\0{options.text(key)}"
-    return hmac.new(options.text("consumer_secret").encode(), text.encode(), sha256).hexdigest()[
+    text = f"credential\0{name}\0{password}"
+    return hmac.new(consumer_secret.encode(), text.encode(), sha256).hexdigest()[
         :_DIGEST_CHARACTERS
     ]
 
@@ -282,7 +379,7 @@ def _check_hooks_url(hooks_url: str) -> str:
     found = [word for word in FORBIDDEN_IN_URLS if word in hooks_url.lower()]
     # At the start, as Daraja would refuse the first payment with a text that names no word.
     if found:
-        raise OptionError(
+        raise SettingsError(
             "hooks_name",
             f"gives an address with {found[0]!r} in it, and Daraja takes none with that.",
             "Set hooks_name, or hooks_url with another host.",

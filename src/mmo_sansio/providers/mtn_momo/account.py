@@ -11,7 +11,19 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from mmo_sansio.http.messages import Headers
-from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.values.fields import (
+    HEADER_SECRET,
+    HTTPS_URL,
+    REQUIRED,
+    SWITCH,
+    TEXT,
+    InvalidValue,
+    Kind,
+    SettingsError,
+    of_text,
+    read_table,
+    setting,
+)
 
 SANDBOX_MARKET: Final = "sandbox"
 SANDBOX_URL: Final = "https://sandbox.momodeveloper.mtn.com"
@@ -61,8 +73,38 @@ _TARGET_ENVIRONMENT = re.compile(r"[a-z]{1,40}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 # A shorter text passes for Base64 too easily.
 _BASE64_CHARACTERS_MIN: Final = 8
-# A key goes into a header: visible ASCII, so that no line break can begin another one.
-_HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
+
+
+def _api_user(text: str) -> str:
+    if _UUID.fullmatch(text) is None and not _is_base64(text):
+        raise InvalidValue(
+            "is neither a UUID nor Base64.", "Copy the API user's id from the portal, unchanged."
+        )
+    return text
+
+
+def _is_base64(text: str) -> bool:
+    """Return whether this may be the id of an API user on MTN's second platform: Base64 with its
+    padding (unverified)."""
+    try:
+        return len(text) >= _BASE64_CHARACTERS_MIN and bool(base64.b64decode(text, validate=True))
+    except ValueError:
+        return False
+
+
+_API_USER: Final = Kind("text", of_text(_api_user), "a UUID, or Base64", '"…"')
+
+
+def _payer_message(message: str) -> str:
+    if len(message) > MESSAGE_CHARACTERS_MAX:
+        raise InvalidValue(f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it.")
+
+    # At the start as well: MTN would refuse every payment for it.
+    if found := _REFUSED_CHARACTERS.search(message):
+        fault = f"has the character {found[0]!a}, which MTN rejects."
+        raise InvalidValue(fault, "Write it without.")
+
+    return message
 
 
 @frozen
@@ -118,45 +160,105 @@ class MtnAccount:
         }
 
 
+@frozen
+class MtnOptions:
+    """Declares what `[provider.NAME]` says of an account."""
+
+    market: str = setting(
+        TEXT,
+        REQUIRED,
+        "The X-Target-Environment: `sandbox` (where the currency is EUR), "
+        f"{', '.join(f'`{market}`' for market in MARKETS if market != SANDBOX_MARKET)} (only one "
+        "application has `mtnci`; unverified). Another one needs `base_url`, too.",
+    )
+    base_url: str | None = setting(
+        HTTPS_URL,
+        None,
+        f"`{SANDBOX_URL}` for the sandbox, `{PRODUCTION_URL}` for all else. Some countries have "
+        "their own, such as `https://proxy.momoapi.mtn.co.rw`, and so has MTN's second platform.",
+        default_text="the market's",
+    )
+    collection_subscription_key: str | None = setting(
+        HEADER_SECRET,
+        None,
+        "The subscription key for Collection. Without it and the next two the account offers no "
+        "pay-ins.",
+        default_text="none",
+    )
+    collection_api_user: str | None = setting(
+        _API_USER,
+        None,
+        "The API user for Collection: a UUID, or on the second platform a text in Base64.",
+        default_text="none",
+    )
+    collection_api_key: str | None = setting(
+        HEADER_SECRET, None, "That user's API key.", default_text="none"
+    )
+    disbursement_subscription_key: str | None = setting(
+        HEADER_SECRET,
+        None,
+        "The subscription key for Disbursement. Without it and the next two the account offers no "
+        "pay-outs.",
+        default_text="none",
+    )
+    disbursement_api_user: str | None = setting(
+        _API_USER, None, "The API user for Disbursement.", default_text="none"
+    )
+    disbursement_api_key: str | None = setting(
+        HEADER_SECRET, None, "That user's API key.", default_text="none"
+    )
+    callbacks: bool = setting(
+        SWITCH,
+        True,
+        "Whether the gateway requests callbacks. With `false` all results come from polls.",
+    )
+    payer_message: str = setting(
+        Kind("text", of_text(_payer_message), "text", f'"{PAYER_MESSAGE}"'),
+        PAYER_MESSAGE,
+        f"The text for the payer: not empty, at most {MESSAGE_CHARACTERS_MAX} characters, without "
+        "line breaks and `'`, `&`, `<`, `>`, `\"` (that MTN rejects others than `'` and `&` is "
+        "unverified). The gateway does not start with another text.",
+    )
+
+
 def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
-    """Return the account that the options describe. Raises OptionError for an option that is
+    """Return the account that the options describe. Raises SettingsError for options that are
     unknown, missing or unusable."""
-    reader = Options(options)
-    market = reader.text("market")
-    base_url = reader.optional_text("base_url") and reader.url("base_url")
+    read = read_table(MtnOptions, options)
+    base_url = read.base_url
 
     # 1. The market tells the host, and has to be one that is known.
     if base_url is None:
-        if market not in MARKETS:
-            raise OptionError(
+        if read.market not in MARKETS:
+            raise SettingsError(
                 "market",
                 f"is none of {', '.join(MARKETS)}.",
                 "Choose one of them, or set base_url, too.",
             )
         base_url = PRODUCTION_URL
-        if market == SANDBOX_MARKET:
+        if read.market == SANDBOX_MARKET:
             base_url = SANDBOX_URL
 
     # 2. A host that is named may have a market that this list does not have yet.
-    elif _TARGET_ENVIRONMENT.fullmatch(market) is None:
-        raise OptionError("market", "is no target environment.", 'Write market = "mtnuganda", say.')
+    elif _TARGET_ENVIRONMENT.fullmatch(read.market) is None:
+        remedy = 'Write market = "mtnuganda", say.'
+        raise SettingsError("market", "is no target environment.", remedy)
 
     callback_url: str | None = None
-    if reader.boolean("callbacks", True):
+    if read.callbacks:
         callback_url = hooks_url
 
     account = MtnAccount(
-        market,
+        read.market,
         base_url,
-        _read_product(reader, "collection"),
-        _read_product(reader, "disbursement"),
+        _product(read, "collection"),
+        _product(read, "disbursement"),
         callback_url,
-        _read_payer_message(reader),
+        read.payer_message,
     )
-    reader.check_unknown()
     # Without a product it could neither collect nor pay, and would be checked by nothing.
     if not account.products:
-        raise OptionError(
+        raise SettingsError(
             "collection_subscription_key",
             "is missing, and so is disbursement_subscription_key.",
             "Set the keys of one product or both.",
@@ -165,54 +267,17 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str) -> MtnAccount:
     return account
 
 
-def _read_product(options: Options, name: str) -> MtnProduct | None:
+def _product(options: MtnOptions, name: str) -> MtnProduct | None:
     """Return the product if any of its keys is set; then all of them must be set."""
     keys = [f"{name}_{part}" for part in ("subscription_key", "api_user", "api_key")]
-    values = [options.optional_text(key) for key in keys]
+    values = [getattr(options, key) for key in keys]
     # The account does without this product: pay-ins only, or pay-outs only.
     if values == [None, None, None]:
         return None
 
     # One key that is forgotten is told at the start, not at the first payment.
-    for key, value in zip(keys, values, strict=True):
-        if value is None:
-            raise OptionError(key, "is missing.", f"{name} needs {', '.join(keys)}.")
-        if _HEADER_TEXT.fullmatch(value) is None:
-            raise OptionError(key, "holds a character that no key has.", "Copy it again.")
+    if None in values:
+        missing = keys[values.index(None)]
+        raise SettingsError(missing, "is missing.", f"{name} needs {', '.join(keys)}.")
 
-    subscription_key, api_user, api_key = (value or "" for value in values)
-    if _UUID.fullmatch(api_user) is None and not _is_base64(api_user):
-        raise OptionError(
-            keys[1],
-            "is neither a UUID nor Base64.",
-            "Copy the API user's id from the portal, unchanged.",
-        )
-
-    return MtnProduct(name, subscription_key, api_user, api_key)
-
-
-def _is_base64(text: str) -> bool:
-    """Return whether this may be the id of an API user on MTN's second platform: Base64 with its
-    padding (unverified)."""
-    try:
-        return len(text) >= _BASE64_CHARACTERS_MIN and bool(base64.b64decode(text, validate=True))
-    except ValueError:
-        return False
-
-
-def _read_payer_message(options: Options) -> str:
-    message = options.text("payer_message", PAYER_MESSAGE)
-    if len(message) > MESSAGE_CHARACTERS_MAX:
-        raise OptionError(
-            "payer_message", f"is longer than {MESSAGE_CHARACTERS_MAX} characters.", "Shorten it."
-        )
-
-    # At the start as well: MTN would refuse every payment for it.
-    if found := _REFUSED_CHARACTERS.search(message):
-        raise OptionError(
-            "payer_message",
-            f"has the character {found[0]!a}, which MTN rejects.",
-            "Write it without.",
-        )
-
-    return message
+    return MtnProduct(name, *values)

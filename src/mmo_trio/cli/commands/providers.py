@@ -14,9 +14,9 @@ from attrs import evolve
 
 from mmo_sansio.providers.common.account_check import SIGN_IN
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState, ExchangeFailed
-from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.values.clock import MINUTE, Instant, Span, later
+from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.commands.rehearse import rehearse
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
@@ -36,7 +36,7 @@ from mmo_trio.cli.support.target import (
     target_options,
 )
 from mmo_trio.engine.engine import continue_clock
-from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
+from mmo_trio.settings.providers import ProviderSection, provider_kind, read_shared_settings
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account_notes import (
@@ -110,6 +110,23 @@ def list_(target: CommandTarget, as_json: bool) -> None:
             row["simulated"] = "simulated" if row["simulated"] else None
 
     print_rows(columns, rows, as_json=as_json)
+
+
+@providers.command("options")
+@click.argument("kind")
+@json_option
+def options_(kind: str, as_json: bool) -> None:
+    """List what a [provider.NAME] of this kind may have, besides what every kind has."""
+    rows = [
+        {
+            "option": option.name,
+            "kind": option.kind.name,
+            "default": option.default_words.replace("`", ""),
+            "meaning": option.meaning.replace("`", ""),
+        }
+        for option in provider_kind(kind).options
+    ]
+    print_rows({name: name for name in ("option", "default", "meaning")}, rows, as_json=as_json)
 
 
 @providers.command()
@@ -217,7 +234,7 @@ def address(name: str, target: CommandTarget) -> None:
     click.echo(f"{_webhook_base_url(target)}/hooks/{hook_name}/{token}")
 
     # The address before it is accepted until the next one: a portal is changed in between.
-    if generation > HOOKS_GENERATION.minimum:
+    if generation > 1:
         print_status(
             f"This is generation {generation}. The address of generation {generation - 1} is"
             " accepted as well, until hooks_generation is raised again."
@@ -534,13 +551,11 @@ async def _register(target: CommandTarget, name: str) -> AccountFinding:
 
 
 def _webhook_generation(section: ProviderSection) -> int:
-    """Return the generation of an account's addresses. Raises UsageProblem."""
+    """Return the generation of an account's addresses. Raises SettingsError."""
     try:
-        return Options(section.options).integer(HOOKS_GENERATION.key, HOOKS_GENERATION.default)
-    except OptionError as error:
-        raise UsageProblem(
-            f"provider.{section.name}.{error.key}: {error.problem} {error.remedy}"
-        ) from None
+        return read_shared_settings(section.options).hooks_generation
+    except SettingsError as error:
+        raise error.within(f"provider.{section.name}") from None
 
 
 def _webhook_base_url(target: CommandTarget) -> str:

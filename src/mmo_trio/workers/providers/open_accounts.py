@@ -3,30 +3,32 @@ its own way out."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.balances import FloatWatch
 from mmo_sansio.providers.common.interface import Ciphers, Provider
-from mmo_sansio.providers.common.options import OptionError, Options, SettingError
+from mmo_sansio.providers.common.payer_urls import GatewaySettingError
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind, open_sandbox
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
-from mmo_sansio.resilience.circuit_breaker import BreakerSettings, CircuitBreaker
-from mmo_sansio.values.clock import SECOND, Moment, MonotonicInstant, Span
-from mmo_sansio.values.fields import Kind
+from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
+from mmo_sansio.values.clock import Moment, MonotonicInstant
+from mmo_sansio.values.fields import SettingsError, collected
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.settings import SettingsError
-from mmo_trio.settings import providers as common
-from mmo_trio.settings.operator_signs import SIGN_KEYS, read_operator_sign
-from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
-from mmo_trio.settings.values import AMOUNTS, NETWORKS
+from mmo_trio.settings.operator_signs import SIGN_FIELDS, read_operator_sign
+from mmo_trio.settings.providers import (
+    SHARED_FIELDS,
+    ProviderSection,
+    SharedSettings,
+    provider_variable,
+    read_shared_settings,
+)
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint, rate_limit
 from mmo_trio.workers.providers.shared_tokens import SharedTokens
@@ -37,19 +39,8 @@ FILE_SUFFIX = "_file"
 
 SECRET_BYTES_MAX = 64 * 1024
 
-_OTHER_KEYS = (
-    "kind",
-    "title",
-    "production",
-    "hooks_name",
-    "hooks_from",
-    "requests_per_minute",
-    "float_minimums",
-    *SIGN_KEYS,
-)
-
-# Options of every kind of provider.
-COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(common_option.key for common_option in common.COMMON_OPTIONS))
+# The settings of every kind of provider.
+_SHARED_NAMES = ("kind", *(field.name for field in SHARED_FIELDS))
 
 
 class SendWithDeadline(Protocol):
@@ -111,7 +102,7 @@ def open_accounts(
         if any(other.webhook_name == account.webhook_name for other in opened.values()):
             remedy = "Give each of them another one."
             fault = f"{account.webhook_name!r} stands in another provider's addresses."
-            _raise_settings_error(section, OptionError("hooks_name", fault, remedy))
+            raise _of_section(section, [SettingsError("hooks_name", fault, remedy)])
 
         opened[name] = account
 
@@ -123,47 +114,49 @@ def open_account(
 ) -> OpenAccount:
     """Open the account of `[provider.NAME]`. In addition to the options of its kind it takes
     `title` and the options of every kind. Raises SettingsError."""
-    # 1. The options of every kind, and what the adapter is told of its notifications' address.
+    faults: list[SettingsError] = []
     try:
         options = _read_option_files(section.options)
-        webhook_name = Options(options).text("hooks_name", section.name)
-        if re.fullmatch(r"[_-]*[A-Za-z0-9][A-Za-z0-9_-]*", webhook_name) is None:
-            raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
-
-        webhook_generation = _integer_in_range(options, common.HOOKS_GENERATION)
-        allowed = _list(options, "hooks_from", NETWORKS)
-        per_minute = Options(options).integer("requests_per_minute", 0)
-        answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
-        breaker = _breaker_settings(options)
-        float_watch = _float_watch(options)
-
-        # Read for its faults alone: each stops the start.
-        read_operator_sign(options)
-        own = {key: value for key, value in options.items() if key not in COMMON_OPTION_KEYS}
-        tokens = environment.keyring.webhook_tokens(section.name, webhook_generation)
-        hooks_url = f"{environment.webhooks_base_url}/hooks/{webhook_name}/{tokens[0]}"
-        context = AdapterContext(
-            hooks_url,
-            environment.ciphers,
-            checks_sender=bool(allowed),
-            pages_url=environment.pages_url,
-        )
-
-        # 2. The adapter, which judges its own options. An account is simulated where its kind says
-        #    so of it, unless `production` says otherwise.
         kind = _find_kind(section.kind, environment.provider_kinds)
+    except SettingsError as error:
+        raise _of_section(section, error.each) from None
+
+    # 1. The settings of every kind. An operator's sign is read for its faults alone: each stops the
+    #    start.
+    shared = SharedSettings()
+    with collected(faults):
+        shared = read_shared_settings(options)
+    with collected(faults):
+        read_operator_sign(options)
+
+    # 2. The adapter, which judges its own options. An account is simulated where its kind says so
+    #    of it, unless `production` says otherwise.
+    webhook_name = shared.hooks_name or section.name
+    tokens = environment.keyring.webhook_tokens(section.name, shared.hooks_generation)
+    context = AdapterContext(
+        f"{environment.webhooks_base_url}/hooks/{webhook_name}/{tokens[0]}",
+        environment.ciphers,
+        checks_sender=bool(shared.hooks_from),
+        pages_url=environment.pages_url,
+    )
+    own = {key: value for key, value in options.items() if key not in _SHARED_NAMES}
+    with collected(faults):
         adapter = kind.open_adapter(section.name, title, own, context)
-        moves_money = Options(options).boolean("production", not kind.is_simulated(adapter))
-        declared = [str(own[key]) for key in kind.secrets if own.get(key)]
-    except OptionError as error:
-        _raise_settings_error(section, error)
+    if faults:
+        raise _of_section(section, faults)
+
+    moves_money = shared.production
+    if moves_money is None:
+        moves_money = not kind.is_simulated(adapter)
+
+    declared = [str(own[key]) for key in kind.secrets if own.get(key)]
 
     # 3. The account around it: what it sends with, within which limits, and what is kept secret.
     provider = RedactingProvider(adapter, (*declared, *tokens), is_simulated=not moves_money)
     send_question = environment.send_question or environment.send_request
     limit = None
-    if per_minute:
-        limit = rate_limit(per_minute)
+    if shared.requests_per_minute is not None:
+        limit = rate_limit(shared.requests_per_minute)
 
     shared_tokens = None
     if environment.store is not None:
@@ -171,65 +164,38 @@ def open_account(
 
     account = ProviderAccount(
         provider,
-        partial(environment.send_request, deadline_s=answer_within_s),
+        partial(environment.send_request, deadline_s=shared.answer_within_s),
         environment.moment,
         environment.monotonic,
-        CircuitBreaker(breaker),
+        CircuitBreaker(shared.breaker_settings),
         limit,
         shared_tokens=shared_tokens,
-        send_question=partial(send_question, deadline_s=answer_within_s),
+        send_question=partial(send_question, deadline_s=shared.answer_within_s),
     )
     return OpenAccount(
         adapter,
         provider,
         account,
         webhook_name,
-        WebhookEndpoint(provider, tokens, allowed),
+        WebhookEndpoint(provider, tokens, shared.hooks_from),
         kind.recorded,
-        float_watch,
+        shared.float_watch,
     )
 
 
 def _find_kind(name: str, kinds: Mapping[str, ProviderKind]) -> ProviderKind:
     if name not in kinds:
-        raise OptionError("kind", f"{name!r} is unknown.", "Use another kind.")
+        raise SettingsError("kind", f"{name!r} is unknown.", "Use another kind.")
 
     # A kind that comes from a package of its own may take a key that means something here.
     kind = kinds[name]
-    keys = (*kind.options, *kind.secrets)
-    taken = [key for key in keys if key in COMMON_OPTION_KEYS or key.endswith(FILE_SUFFIX)]
+    names = [option.name for option in kind.options]
+    taken = [name for name in names if name in _SHARED_NAMES or name.endswith(FILE_SUFFIX)]
     if taken:
         fault = f"{name!r} declares keys with a meaning for every kind: {', '.join(taken)}."
-        raise OptionError("kind", fault, f"Rename them in {kind.origin or 'its table'}.")
+        raise SettingsError("kind", fault, f"Rename them in {kind.origin or 'its table'}.")
 
     return kind
-
-
-def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
-    return BreakerSettings(
-        window=Span(_integer_in_range(options, common.BREAKER_WINDOW) * SECOND),
-        minimum_requests=_integer_in_range(options, common.BREAKER_MINIMUM_REQUESTS),
-        failure_ratio=_integer_in_range(options, common.BREAKER_FAILURE_PERCENT) / 100,
-        open_for=Span(_integer_in_range(options, common.BREAKER_OPEN_FOR) * SECOND),
-        # Every permit ends with its request, which has a deadline of its own.
-        permit_deadline=None,
-    )
-
-
-def _float_watch(options: Mapping[str, Any]) -> FloatWatch:
-    interval = Span(_integer_in_range(options, common.BALANCE_INTERVAL) * SECOND)
-    minimums = _list(options, "float_minimums", AMOUNTS)
-    return FloatWatch(interval, minimums, _integer_in_range(options, common.FLOAT_HOURS))
-
-
-def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:
-    """Return the value of this option. Raises OptionError when it is outside the option's range."""
-    number = Options(options).integer(option.key, option.default)
-    if not option.minimum <= number <= option.maximum:
-        fault = f"must be {option.minimum} to {option.maximum}."
-        raise OptionError(option.key, fault, f"Write {option.key} = {option.default}, say.")
-
-    return number
 
 
 def open_sandbox_account(
@@ -239,16 +205,16 @@ def open_sandbox_account(
     try:
         options = _read_option_files(section.options)
         read_operator_sign(options)
-        for key in ("title", *SIGN_KEYS):
-            options.pop(key, None)
+        for name in ("title", *(field.name for field in SIGN_FIELDS)):
+            options.pop(name, None)
 
         return open_sandbox(section.name, title, options, is_lenient=is_lenient)
-    except OptionError as error:
-        _raise_settings_error(section, error)
+    except SettingsError as error:
+        raise _of_section(section, error.each) from None
 
 
 def _read_option_files(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options, each `KEY_file` replaced by its file's text. Raises OptionError."""
+    """Return the options, each `KEY_file` replaced by its file's text. Raises SettingsError."""
     options: dict[str, Any] = {}
     for key, value in written.items():
         if not key.endswith(FILE_SUFFIX):
@@ -258,33 +224,33 @@ def _read_option_files(written: Mapping[str, Any]) -> dict[str, Any]:
         option = key.removesuffix(FILE_SUFFIX)
         if option in written:
             remedy = f"Keep {option} or {key}."
-            raise OptionError(option, "is given itself and as a file.", remedy)
+            raise SettingsError(option, "is given itself and as a file.", remedy)
 
         # An editor ends a file with a line break, which belongs to no secret.
         try:
             text = Path(str(value)).expanduser().read_bytes()[:SECRET_BYTES_MAX].decode()
         except (OSError, ValueError) as error:
             what = getattr(error, "strerror", None) or "it is no text"
-            raise OptionError(key, f"can't be read ({what}).", "Name another file.") from None
+            raise SettingsError(key, f"can't be read ({what}).", "Name another file.") from None
 
         options[option] = text.strip()
 
     return options
 
 
-def _list(options: Mapping[str, Any], key: str, kind: Kind) -> Any:
-    try:
-        return kind.read(options.get(key, []))
-    except SettingsError as error:
-        raise OptionError(key, error.fault, error.remedy) from None
+def _of_section(section: ProviderSection, faults: Sequence[SettingsError]) -> SettingsError:
+    """Return the error of a provider's table with these faults."""
+    first, *others = (_placed(section, fault) for fault in faults)
+    return SettingsError(first.location, first.fault, first.remedy, others=others)
 
 
-def _raise_settings_error(section: ProviderSection, error: OptionError) -> NoReturn:
+def _placed(section: ProviderSection, fault: SettingsError) -> SettingsError:
     # An adapter may lack a setting of the gateway, such as the address of the payment pages.
-    if isinstance(error, SettingError):
-        needed = f"{error.problem} The account provider.{section.name} needs that."
-        raise SettingsError(error.key, needed, error.remedy) from None
+    if isinstance(fault, GatewaySettingError):
+        needed = f"{fault.fault} The account provider.{section.name} needs that."
+        return SettingsError(fault.location, needed, fault.remedy)
 
-    where = f"provider.{section.name}.{error.key}"
-    variable = provider_variable(section.name, error.key)
-    raise SettingsError(f"{where} ({variable})", error.problem, error.remedy) from None
+    variable = provider_variable(section.name, fault.location)
+    return SettingsError(
+        f"provider.{section.name}.{fault.location} ({variable})", fault.fault, fault.remedy
+    )

@@ -40,7 +40,7 @@ def test_a_default_is_the_one_that_its_statement_names(operator: Operator) -> No
     for statement in operator.statements:
         if statement.option is None:
             continue
-        assert statement.option in PROVIDER_KINDS[operator.kind].options
+        assert statement.option in {option.name for option in PROVIDER_KINDS[operator.kind].options}
         value = getattr(account, statement.attribute or statement.option)
         default = value.value if isinstance(value, Enum) else value
         assert default == statement.default, statement.option

@@ -12,11 +12,11 @@ from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import Provider
-from mmo_sansio.providers.common.options import Options
 from mmo_sansio.providers.common.payer_urls import check_pages_url
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant
+from mmo_sansio.values.fields import REQUIRED, SECRET, Field
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.service.wiring import trusts_anybody
@@ -38,12 +38,13 @@ async def ask(request: HttpRequest, *, deadline_s: float) -> HttpResponse:
 
 
 SEEN: dict[str, Any] = {}
+SECRET_FIELD = Field("secret", SECRET, REQUIRED, "")
 
 
 def open_test(
     name: str, title: str, options: Mapping[str, Any], context: AdapterContext
 ) -> Provider:
-    SEEN.update(secret=Options(options).text("secret"), url=context.hooks_url)
+    SEEN.update(secret=options["secret"], url=context.hooks_url)
     return SandboxProvider(name, title)
 
 
@@ -54,7 +55,7 @@ OUTSIDE = AccountEnvironment(
     SystemCiphers(),
     KeyRing(b"k" * 32),
     "https://pay.example",
-    {"test": ProviderKind("Test", open_test, (), ("secret",))},
+    {"test": ProviderKind("Test", open_test, [SECRET_FIELD])},
 )
 
 
@@ -140,13 +141,17 @@ def test_each_account_has_a_token_of_its_own_the_same_on_every_node() -> None:
     ("table", "key", "what"),
     [
         ({}, "secret", "is missing"),
-        ({"secret": "x", "sekret": CANARY}, "sekret", "is no option"),
+        ({"secret": "x", "sekret": CANARY}, "sekret", "there is no such key"),
         ({"secret": CANARY, "secret_file": "/nowhere"}, "secret", "itself and as a file"),
         ({"secret_file": "/nowhere/at-all"}, "secret_file", "can't be read"),
         ({"secret": "x", "hooks_from": CANARY}, "hooks_from", "must be a list"),
-        ({"secret": "x", "hooks_name": "a/b"}, "hooks_name", "can't stand"),
+        ({"secret": "x", "hooks_name": "a/b"}, "hooks_name", "must be letters and digits"),
         ({"secret": "x", "requests_per_minute": "fast"}, "requests_per_minute", "whole number"),
-        ({"secret": "x", "answer_within_s": "20"}, "answer_within_s", "must be 1 to 18"),
+        (
+            {"secret": "x", "answer_within_s": "20"},
+            "answer_within_s",
+            "must be a whole number from 1 to 18",
+        ),
         ({"secret": "x", "breaker_failure_percent": 0}, "breaker_failure_percent", "1 to 100"),
         ({"secret": "x", "breaker_open_for_s": -1}, "breaker_open_for_s", "whole number"),
     ],
@@ -201,7 +206,11 @@ def test_two_accounts_with_one_address_are_refused() -> None:
 def test_a_kind_whose_own_keys_every_kind_has_is_refused(
     monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    kinds = {"test": ProviderKind("Test", open_test, (key,), ("secret",), "mmo-test 1.0")}
+    kinds = {
+        "test": ProviderKind(
+            "Test", open_test, [SECRET_FIELD, evolve(SECRET_FIELD, name=key)], "mmo-test 1.0"
+        )
+    }
     monkeypatch.setitem(globals(), "OUTSIDE", evolve(OUTSIDE, provider_kinds=kinds))
     with pytest.raises(SettingsError, match=f"{key}.*Rename them in mmo-test 1.0"):
         opened(momo={"secret": "x"})

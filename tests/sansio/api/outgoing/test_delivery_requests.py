@@ -16,11 +16,11 @@ from mmo_sansio.messages.inputs import QrConcluded
 from mmo_sansio.messages.intents import DeliverQr, IntentKind
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.providers.common.emv_qr import make_qr_code, read_qr_merchant
-from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.providers.common.emv_qr import QrOptions, make_qr_code, qr_merchant
 from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT
 from mmo_sansio.testing import REFERENCE, START, a_transaction, accepted, an_attempt, ledger_with
 from mmo_sansio.values.clock import DAY, SECOND, Span, later
+from mmo_sansio.values.fields import SettingsError, read_table
 from mmo_sansio.values.model import Flow, QrCode, Stage, Transaction
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 
@@ -110,8 +110,8 @@ def test_the_body_has_the_members_in_their_order() -> None:
 
 @pytest.mark.spec("Q1")
 def test_our_own_code_names_the_merchant_of_the_account_and_the_country_of_the_order() -> None:
-    merchant = read_qr_merchant(
-        Options({"qr_name": "Duka", "qr_scheme": "com.example", "qr_template": "28"}),
+    merchant = qr_merchant(
+        QrOptions(qr_name="Duka", qr_scheme="com.example", qr_template="28"),
         DEFAULT_QR_MERCHANT,
     )
     order = evolve(a_qr_payin(Stage.SUBMITTING).order, country="UG")
@@ -130,8 +130,8 @@ def test_our_own_code_names_the_merchant_of_the_account_and_the_country_of_the_o
     ids=lambda each: next(iter(each)),
 )
 def test_options_that_give_no_code_are_refused(options: dict[str, str]) -> None:
-    with pytest.raises(OptionError, match="qr_"):
-        read_qr_merchant(Options(options), DEFAULT_QR_MERCHANT)
+    with pytest.raises(SettingsError, match="qr_"):
+        qr_merchant(read_table(QrOptions, options), DEFAULT_QR_MERCHANT)
 
 
 @pytest.mark.spec("K1", "T4")

@@ -10,7 +10,7 @@ import pytest
 
 from mmo_sansio.providers.airtel_money.account import MARKETS, read_account
 from mmo_sansio.providers.common.interface import RsaPadding
-from mmo_sansio.providers.common.options import OptionError
+from mmo_sansio.values.fields import SettingsError
 from tests.support.airtel_conversation import KEY, OPTIONS, an_adapter
 
 
@@ -76,9 +76,9 @@ def test_the_operators_key_may_be_given(text: str) -> None:
 )
 def test_what_cannot_be_used_is_refused_by_its_name(key: str, value: Any) -> None:
     options = {name: each for name, each in {**OPTIONS, key: value}.items() if each is not None}
-    with pytest.raises(OptionError) as refusal:
+    with pytest.raises(SettingsError) as refusal:
         read_account(options)
-    assert refusal.value.key == key or (key, refusal.value.key) == ("country", "currency")
+    assert refusal.value.location == key or (key, refusal.value.location) == ("country", "currency")
     assert "SECRET" not in str(refusal.value)
 
 

@@ -12,10 +12,8 @@ import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderAccepted, ProviderNeverReceived
-from mmo_sansio.providers.airtel_money.account import read_account
 from mmo_sansio.providers.airtel_money.codes import COLLECTION, DISBURSEMENT, ROUTER
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
-from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.testing import REFERENCE, START, a_party
 from mmo_sansio.values.clock import HOUR, MINUTE, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS
@@ -23,7 +21,6 @@ from mmo_sansio.values.model import Flow, Transaction, Type
 from mmo_sansio.values.money import Money
 from tests.support.airtel_conversation import (
     KEY,
-    OPTIONS,
     SHORT_KEY,
     a_payin,
     a_payout,
@@ -310,12 +307,3 @@ def test_the_documentation_has_every_row(title: str) -> None:
         assert f"`{code.native}`" in {
             name for each in lines for name in each[2:].split(" | ")[0].split(", ")
         }
-
-
-def test_the_documentation_has_every_option() -> None:
-    page = (Path(__file__).parents[4] / "docs/providers/airtel_money.md").read_text("utf-8")
-    with pytest.raises(OptionError, match="Known are") as refusal:
-        read_account({**OPTIONS, "qqq": 1})
-    known = refusal.value.remedy.removeprefix("Known are: ").removesuffix(".").split(", ")
-    assert len(known) > 20
-    assert [name for name in known if f"`{name}`" not in page] == []

@@ -33,7 +33,6 @@ from mmo_sansio.providers.common.interface import (
     RsaPadding,
     drive,
 )
-from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.providers.mpesa_daraja.callback_url import (
     CallbackContext,
@@ -58,6 +57,7 @@ from mmo_sansio.testing.builders import (
 )
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Moment, later
 from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.model import (
     DepositClaim,
     DepositTrust,
@@ -576,9 +576,9 @@ def test_an_account_without_an_operator_to_ask_trusts_confirmations_and_says_so(
         assert told.trust is DepositTrust.CONFIRMED
         assert list(adapter(**options).verify_deposit(a_claim(), now=Moment.at(START))) == []
     for options in (bare, {**bare, "deposits": "confirm"}):
-        with pytest.raises(OptionError) as caught:
+        with pytest.raises(SettingsError) as caught:
             adapter(**options)
-        assert caught.value.key == "deposits"
+        assert caught.value.location == "deposits"
         assert "initiator" in caught.value.remedy
     given = {key: value for key, value in OPTIONS.items() if key not in bare}
     context = AdapterContext(HOOKS_URL, FixedCiphers(), checks_sender=True)
@@ -739,15 +739,15 @@ def test_the_shortcode_is_registered_for_its_list_as_well(document: object, is_f
 def test_an_option_that_cant_be_used_is_refused_by_its_name(
     options: dict[str, Any], key: str
 ) -> None:
-    with pytest.raises(OptionError) as refusal:
+    with pytest.raises(SettingsError) as refusal:
         adapter(**options)
-    assert refusal.value.key == key
+    assert refusal.value.location == key
     assert "canary" not in str(refusal.value)
 
 
 def test_an_address_that_daraja_would_refuse_is_refused_at_the_start() -> None:
     surroundings = AdapterContext("https://gw.example/hooks/mpesa_ke/token", FixedCiphers())
-    with pytest.raises(OptionError, match="mpesa"):
+    with pytest.raises(SettingsError, match="mpesa"):
         PROVIDER_KINDS["mpesa_daraja"].open_adapter("mpesa_ke", "M-Pesa", OPTIONS, surroundings)
 
 

@@ -30,7 +30,6 @@ from mmo_sansio.providers.common.operations import (
     WEB_PAYIN,
     with_poll_interval,
 )
-from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.common.wire import plain_amount
 from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, read_account
 from mmo_sansio.providers.mtn_momo.adapter import (
@@ -55,6 +54,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Moment, Span, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.fields import SettingsError
 from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction, Type
 from mmo_sansio.values.money import Money
 from tests.support.answer_rows import Played, Row, read_rows
@@ -350,7 +350,7 @@ def test_each_market_has_its_host_and_another_may_be_set(market: str) -> None:
 
 
 def test_a_market_that_is_new_needs_an_address() -> None:
-    with pytest.raises(OptionError, match="base_url"):
+    with pytest.raises(SettingsError, match="base_url"):
         a_provider(market="mtnatlantis")
     account = a_provider(market="mtnatlantis", base_url="https://momo.example").account
     assert account.market == "mtnatlantis"
@@ -375,14 +375,14 @@ def test_a_market_that_is_new_needs_an_address() -> None:
     ],
 )
 def test_an_option_of_no_use_is_named_and_never_quoted(options: dict[str, Any], key: str) -> None:
-    with pytest.raises(OptionError) as refusal:
+    with pytest.raises(SettingsError) as refusal:
         a_provider(**options)
-    assert refusal.value.key == key
+    assert refusal.value.location == key
     assert "SECRET" not in str(refusal.value)
 
 
 def test_a_message_that_mtn_rejects_is_refused_with_its_character() -> None:
-    with pytest.raises(OptionError, match='has the character "\'", which MTN rejects') as refusal:
+    with pytest.raises(SettingsError, match='has the character "\'", which MTN rejects') as refusal:
         a_provider(payer_message="Mama's Shop")
     assert refusal.value.remedy == "Write it without."
     assert (
