@@ -23,8 +23,9 @@ T = TypeVar("T")
 # The default of a field that may not be left out.
 REQUIRED: Final[Any] = NOTHING
 
-# No whole number that people write has more digits.
+# No whole number that people write is larger.
 _NUMBER_MAX: Final = 10**9 - 1
+_DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 # Credentials go to this address. No user, query or fragment: paths are appended to it.
 _HTTPS = re.compile(r"https://[^\s/?#@]+(/[^\s?#]*)?", re.ASCII)
@@ -209,6 +210,11 @@ def read_table(table: type[T], values: Mapping[str, Any], **given: Any) -> T:
     return table(**read_fields(fields_of(table), values), **given)
 
 
+def among(fields: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the values that belong to these fields."""
+    return {field.name: values[field.name] for field in fields if field.name in values}
+
+
 def unknown_names(values: Iterable[str], known: Iterable[str]) -> Iterator[SettingsError]:
     """Yield a fault for each name that is not among the known ones."""
     names = tuple(known)
@@ -284,8 +290,7 @@ def whole_number(least: int = 0, most: int = _NUMBER_MAX, *, name: str = "number
         demand = f"a whole number from {least} to {most}"
 
     def parse(text: str) -> int:
-        # `isdigit` alone takes digits of other scripts, and superscripts, which int() refuses.
-        if not (text.isascii() and text.isdigit()) or not least <= int(text[:10]) <= most:
+        if _DIGITS.fullmatch(text) is None or not least <= int(text) <= most:
             raise ValueError("it is no such number")
         return int(text)
 

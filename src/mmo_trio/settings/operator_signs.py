@@ -4,7 +4,7 @@ requests which wait. The operator of the gateway gives all three; none is ours t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 from attrs import frozen
 
 from mmo_sansio.values.fields import (
-    Field,
     InvalidValue,
     Kind,
+    among,
     fields_of,
     matching,
     of_text,
@@ -142,8 +142,3 @@ def read_operator_sign(options: Mapping[str, Any]) -> OperatorSign:
     """Read the sign of an operator from the options of its account, among others. Raises
     SettingsError."""
     return read_table(OperatorSign, among(SIGN_FIELDS, options))
-
-
-def among(fields: Iterable[Field], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the options that are these fields."""
-    return {field.name: options[field.name] for field in fields if field.name in options}

@@ -28,6 +28,7 @@ from mmo_sansio.values.fields import (
     TEXT,
     Kind,
     SettingsError,
+    among,
     collected,
     fields_of,
     matching,
@@ -37,7 +38,7 @@ from mmo_sansio.values.fields import (
 )
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.operator_signs import SIGN_FIELDS, among
+from mmo_trio.settings.operator_signs import SIGN_FIELDS
 from mmo_trio.settings.values import AMOUNTS, COUNT, NETWORKS, Network
 
 PROVIDER_PREFIX = "MMO_PROVIDER__"

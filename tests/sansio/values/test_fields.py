@@ -132,6 +132,7 @@ def test_a_value_is_taken_as_toml_or_an_environment_variable_has_it(
         (NUMBER, "²"),
         (NUMBER, -1),
         (NUMBER, 10**9),
+        (NUMBER, "00000000009999999999"),
         (whole_number(1, 18), "19"),
         (SWITCH, CANARY),
         (DATE, CANARY),

@@ -165,6 +165,16 @@ def test_what_cannot_be_used_is_named(table: dict[str, Any], key: str, what: str
     assert CANARY not in str(caught.value)
 
 
+def test_all_faults_of_an_account_are_named_at_once() -> None:
+    table = {"sekret": "x", "answer_within_s": 0, "hooks_name": "a/b", "colour": "green"}
+    with pytest.raises(SettingsError) as caught:
+        opened(momo=table)
+    assert [fault.location.partition(" ")[0] for fault in caught.value.each] == [
+        f"provider.momo.{key}"
+        for key in ("hooks_name", "answer_within_s", "colour", "sekret", "secret")
+    ]
+
+
 def test_a_setting_of_the_gateway_that_an_account_can_not_work_with_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
