@@ -252,14 +252,7 @@ def of_list(parse: Callable[[str], T]) -> Callable[[Any], tuple[T, ...]]:
     return read
 
 
-def matching(
-    pattern: re.Pattern[str],
-    demand: str,
-    example: str,
-    *,
-    name: str = "text",
-    is_secret: bool = False,
-) -> Kind:
+def matching(pattern: re.Pattern[str], demand: str, example: str, *, name: str = "text") -> Kind:
     """Return the kind of text that is wholly of this pattern."""
 
     def parse(text: str) -> str:
@@ -267,7 +260,7 @@ def matching(
             raise ValueError("it is not of the pattern")
         return text
 
-    return Kind(name, of_text(parse), demand, example, is_secret=is_secret)
+    return Kind(name, of_text(parse), demand, example)
 
 
 def one_of(*words: str) -> Kind:
@@ -354,11 +347,15 @@ def _https_url(text: str) -> str:
     return url
 
 
+def _header_text(text: str) -> str:
+    if _HEADER_TEXT.fullmatch(text) is None:
+        raise InvalidValue("holds a character that no key has.", "Copy it again.")
+    return text
+
+
 TEXT: Final = Kind("text", of_text(str), "text", '"…"')
 SECRET: Final = Kind("text", of_text(str), "text", '"…"', is_secret=True)
-HEADER_SECRET: Final = matching(
-    _HEADER_TEXT, "visible ASCII characters, as each key has them", '"…"', is_secret=True
-)
+HEADER_SECRET: Final = Kind("text", of_text(_header_text), "text", '"…"', is_secret=True)
 NUMBER: Final = whole_number()
 SWITCH: Final = Kind(
     "true or false", _switch, "true or false", "true", lambda value: str(value).lower()
