@@ -145,7 +145,7 @@ class Field:
     meaning: str
     """What it is for, in a sentence or two, as the documentation has it."""
     default_text: str = ""
-    """How people read the default, as far as its value does not say it."""
+    """How people read the default, as far as its value, or *none* for None, does not say it."""
     attribute: str = Factory(lambda self: self.name, takes_self=True)
     """The name of its value in the class that the table becomes."""
 
@@ -154,6 +154,8 @@ class Field:
         """Return the default as the documentation has it."""
         if self.default is REQUIRED:
             return "required"
+        if self.default is None and not self.default_text:
+            return "none"
         return self.default_text or f"`{self.kind.format(self.default)}`"
 
     def read(self, values: Mapping[str, Any]) -> Any:

@@ -595,7 +595,6 @@ def _brand_fields(context: FileContext) -> tuple[Field, ...]:
             None,
             "A host of the brand's own: on it only the brand's keys work, and they work on the "
             "common host, too (A6).",
-            "none",
         ),
         Field(
             "reference_reuse",

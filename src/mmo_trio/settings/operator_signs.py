@@ -114,21 +114,18 @@ class OperatorSign:
         None,
         "The operator's sign on the payment page, 32 px: a PNG, WebP or plain SVG file of at most "
         "4,096 bytes.",
-        default_text="none",
     )
     # That of a dot before the name, where there is no logo.
     colour: str | None = setting(
         Kind('`"#rrggbb"`', of_text(_colour), "a colour", '"#ffcc00"'),
         None,
         "The colour of a dot before its name there, where there is no logo.",
-        default_text="none",
     )
     approvals_code: str | None = setting(
         matching(_USSD_CODE, "a code to dial", '"*170#"', name='text, e.g. `"*170#"`'),
         None,
         "What a payer dials to see requests that wait: the page says so after 20 seconds. "
         "Operators have another one in each country.",
-        default_text="none",
     )
 
 

@@ -125,21 +125,18 @@ class PawapayAccount:
         None,
         "The text in the customer's SMS: 4 to 22 letters, digits and spaces. Without it pawaPay "
         "writes the company's name.",
-        default_text="none",
     )
     signing_pem: str | None = setting(
         SECRET,
         None,
         "A private key of the curve P-256 in PEM that signs submissions. Needed where the "
         "dashboard says that only signed requests are accepted.",
-        default_text="none",
         name="signing_key",
     )
     signing_key_id: str | None = setting(
         matching(_KEY_ID, "the id of a key", '"A:1"'),
         None,
         "The id of its public key in pawaPay's dashboard.",
-        default_text="none",
     )
     signing_key: SigningKey | None = field(
         init=False,

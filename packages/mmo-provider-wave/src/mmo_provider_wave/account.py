@@ -55,7 +55,6 @@ class WaveAccount:
         SECRET,
         None,
         "What requests are signed with, where the key was created with request signing.",
-        default_text="none",
     )
     restricts_payer: bool = setting(
         SWITCH,

@@ -155,7 +155,6 @@ class AirtelAccount:
         SECRET,
         None,
         "The merchant's PIN for pay-outs. Without it the account offers none.",
-        default_text="none",
     )
     # Paths and bodies; which one a country has its portal tells.
     collection_version: int = setting(
@@ -216,7 +215,6 @@ class AirtelAccount:
         None,
         "The key that authenticates callbacks: the private key in the application's settings, or, "
         "according to one client, the client secret (unverified).",
-        default_text="none",
     )
     callback_hash_header: str = setting(
         Kind("text", of_text(str.lower), "text", '"hash"'),

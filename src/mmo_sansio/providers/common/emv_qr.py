@@ -212,12 +212,8 @@ class QrOptions:
     qr_category: str | None = setting(
         TEXT, None, "Four digits of ISO 18245.", default_text="the kind's"
     )
-    qr_postal_code: str | None = setting(
-        TEXT, None, "The merchant's postal code.", default_text="none"
-    )
-    qr_language: str | None = setting(
-        TEXT, None, "The language of a name that is not ASCII.", default_text="none"
-    )
+    qr_postal_code: str | None = setting(TEXT, None, "The merchant's postal code.")
+    qr_language: str | None = setting(TEXT, None, "The language of a name that is not ASCII.")
     qr_template: str | None = setting(
         TEXT, None, "Which account template, 26 to 51.", default_text="the kind's"
     )

@@ -172,13 +172,11 @@ class MpesaOptions:
         None,
         "The till that prompts and QR codes pay to; their types are then `CustomerBuyGoodsOnline` "
         "and `BG`.",
-        default_text="none",
     )
     passkey: str | None = setting(
         SECRET,
         None,
         "Without it the account offers no `direct/payin` and no `web/payin`.",
-        default_text="none",
     )
     payout_shortcode: str | None = setting(
         _SHORTCODE_KIND,
@@ -190,23 +188,18 @@ class MpesaOptions:
         TEXT,
         None,
         "The API operator. Without it the account offers neither pay-outs nor taxes.",
-        default_text="none",
     )
-    initiator_password: str | None = setting(
-        SECRET, None, "The API operator's password.", default_text="none"
-    )
+    initiator_password: str | None = setting(SECRET, None, "The API operator's password.")
     certificate: str | None = setting(
         TEXT,
         None,
         "The portal's certificate (PEM) that encrypts the password; its dates are not checked.",
-        default_text="none",
     )
     password_set_on: date | None = setting(
         DATE,
         None,
         "The day on which the API operator's password was set, `2026-11-30`. From 14 days before "
         "it ends, the account's check warns.",
-        default_text="none",
     )
     results: str = setting(
         one_of(*TRUST_CHOICES),
@@ -238,14 +231,12 @@ class MpesaOptions:
         TEXT,
         None,
         "The name in a QR code, which Daraja draws. Without it the account offers no `qr/payin`.",
-        default_text="none",
     )
     pull_number: str | None = setting(
         Kind("text", of_text(_pull_number), "a Kenyan mobile number", '"254722000000"'),
         None,
         "The Safaricom number of the shortcode in M-Pesa's portal, for Pull Transactions. Only for "
         "paybills.",
-        default_text="none",
     )
     unanswered_deposits: str = setting(
         one_of("Completed", "Cancelled"),

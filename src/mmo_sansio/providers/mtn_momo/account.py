@@ -183,30 +183,21 @@ class MtnOptions:
         None,
         "The subscription key for Collection. Without it and the next two the account offers no "
         "pay-ins.",
-        default_text="none",
     )
     collection_api_user: str | None = setting(
         _API_USER,
         None,
         "The API user for Collection: a UUID, or on the second platform a text in Base64.",
-        default_text="none",
     )
-    collection_api_key: str | None = setting(
-        HEADER_SECRET, None, "That user's API key.", default_text="none"
-    )
+    collection_api_key: str | None = setting(HEADER_SECRET, None, "That user's API key.")
     disbursement_subscription_key: str | None = setting(
         HEADER_SECRET,
         None,
         "The subscription key for Disbursement. Without it and the next two the account offers no "
         "pay-outs.",
-        default_text="none",
     )
-    disbursement_api_user: str | None = setting(
-        _API_USER, None, "The API user for Disbursement.", default_text="none"
-    )
-    disbursement_api_key: str | None = setting(
-        HEADER_SECRET, None, "That user's API key.", default_text="none"
-    )
+    disbursement_api_user: str | None = setting(_API_USER, None, "The API user for Disbursement.")
+    disbursement_api_key: str | None = setting(HEADER_SECRET, None, "That user's API key.")
     callbacks: bool = setting(
         SWITCH,
         True,
