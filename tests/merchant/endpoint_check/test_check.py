@@ -58,8 +58,17 @@ class Fault:
 
 COMPARISON = "hmac.compare_digest(received.encode(), key.encode())"
 RECEIVED = '", ".join(self.headers.get_all("X-API-KEY", []))'
+CHECK = f"if not is_one_of(self.keys, {RECEIVED}):"
 RETURNS = "            return False\n    return True"
+TAKEN = "self.answer(204)"
+CAUGHT = "except (ValueError, RecursionError):"
+KNOWN = "return found if is_known else None"
+KNOWN_IF = "return found if {} else None"
+STATUSES = '("success", "failed")'
 ANSWER = "def answer("
+GET = f"do_GET = lambda self: {TAKEN}\n\n    {ANSWER}"
+LENGTH = 'send_header("Content-Length", "0")'
+PATIENCE = "    timeout = 10"
 SERVER = "BaseHTTPRequestHandler, ThreadingHTTPServer\n"
 ONE_BY_ONE = "BaseHTTPRequestHandler, HTTPServer as ThreadingHTTPServer\n"
 LINK = """        try:
@@ -67,131 +76,53 @@ LINK = """        try:
         except FileExistsError:
             return False
 """
+LOOKS_FIRST = """        if file.exists():
+            return False
+        sleep(0.2)
+        file.write_bytes(body)
+"""
+RESULT_FILE = 'f"{reference}.json" if is_result'
+ORDERS_FILE = "f\"{content['merchantReference']}.json\" if is_result"
+IS_RESULT = 'content["gatewayReference"], "status" in content'
+ANY_RESULT = 'content["gatewayReference"], True'
+ONE_CODE = 'found.get("errorCode") in (None, "user_cancelled")'
 
 FAULTS = (
-    Fault(
-        "no check of the key", f"if not is_one_of(self.keys, {RECEIVED}):", "if False:", "key-wrong"
-    ),
-    Fault(
-        "a missing key passes",
-        RECEIVED,
-        'self.headers.get("X-API-KEY", self.keys[0])',
-        "key-missing",
-    ),
+    Fault("no check of the key", CHECK, "if False:", "key-wrong"),
+    Fault("a missing key passes", RECEIVED, 'self.headers.get("X-API-KEY", KEY)', "key-missing"),
     Fault("an empty key passes", COMPARISON, "received in ('', key)", "key-empty"),
-    Fault(
-        "a beginning passes",
-        COMPARISON,
-        "bool(received) and key.startswith(received)",
-        "key-beginning",
-    ),
+    Fault("a beginning passes", COMPARISON, "key.startswith(received or '-')", "key-beginning"),
     Fault("more than the key passes", COMPARISON, "received.startswith(key)", "key-longer"),
-    Fault(
-        "letter case is ignored", COMPARISON, "received.lower() == key.lower()", "key-other-case"
-    ),
-    Fault(
-        "keys are compared as text",
-        COMPARISON,
-        "hmac.compare_digest(received, key)",
-        "key-not-ascii",
-    ),
-    Fault(
-        "any of several keys", RECEIVED, 'self.headers.get_all("X-API-KEY", [""])[-1]', "key-twice"
-    ),
-    Fault(
-        "the key in the answer",
-        'send_header("Content-Length", "0")',
-        'send_header("X-Key", KEY)',
-        "key-right",
-    ),
-    Fault("a redirect", "self.answer(204)", "self.answer(302)", "key-right"),
+    Fault("letter case", COMPARISON, "received.lower() == key.lower()", "key-other-case"),
+    Fault("keys as text", COMPARISON, "hmac.compare_digest(received, key)", "key-not-ascii"),
+    Fault("any key", RECEIVED, 'self.headers.get_all("X-API-KEY", [""])[-1]', "key-twice"),
+    Fault("the key in the answer", LENGTH, 'send_header("X-Key", KEY)', "key-right"),
+    Fault("a redirect", TAKEN, "self.answer(302)", "key-right"),
     Fault("repeats are booked", RETURNS, RETURNS.replace("return False", "pass"), "repeated"),
-    Fault(
-        "repeats are errors",
-        "self.answer(204)",
-        "self.answer(204 if is_new else 409)",
-        "repeated-later",
-    ),
-    Fault(
-        "looks first and writes later",
-        LINK,
-        "        if file.exists():\n            return False\n        sleep(0.2)\n        "
-        "file.write_bytes(body)\n",
-        "repeated-at-once",
-    ),
-    Fault(
-        "repeats by merchantReference",
-        'f"{reference}.json" if is_result',
-        "f\"{content['merchantReference']}.json\" if is_result",
-        "reference-used-again",
-    ),
-    Fault(
-        "a QR code counts as the result",
-        'content["gatewayReference"], "status" in content',
-        'content["gatewayReference"], True',
-        "result-after-qr-code",
-    ),
+    Fault("repeats are errors", TAKEN, "self.answer(204 if is_new else 409)", "repeated-later"),
+    Fault("looks first and writes later", LINK, LOOKS_FIRST, "repeated-at-once"),
+    Fault("repeats by merchantReference", RESULT_FILE, ORDERS_FILE, "reference-used-again"),
+    Fault("a QR code counts as the result", IS_RESULT, ANY_RESULT, "result-after-qr-code"),
     Fault("a QR code is booked", '"status" in content', "True", "qr-code"),
-    Fault("successes only", '("success", "failed")', '("success",)', "failed"),
-    Fault(
-        "pending is booked",
-        '("success", "failed")',
-        '("success", "failed", "pending")',
-        "status-pending",
-    ),
-    Fault(
-        "known codes only",
-        "return found if is_known else None",
-        'return found if found.get("errorCode") in (None, "user_cancelled") else None',
-        "unknown-error-code",
-    ),
-    Fault(
-        "known members only",
-        "return found if is_known else None",
-        "return found if len(found) <= 19 else None",
-        "unknown-members",
-    ),
-    Fault(
-        "an order of its own is needed",
-        "return found if is_known else None",
-        'return found if found["merchantReference"] else None',
-        "deposit",
-    ),
+    Fault("successes only", STATUSES, '("success",)', "failed"),
+    Fault("pending is booked", STATUSES, '("success", "failed", "pending")', "status-pending"),
+    Fault("known codes only", KNOWN, KNOWN_IF.format(ONE_CODE), "unknown-error-code"),
+    Fault("known members only", KNOWN, KNOWN_IF.format("len(found) <= 19"), "unknown-members"),
+    Fault("needs an order", KNOWN, KNOWN_IF.format('found["merchantReference"]'), "deposit"),
     Fault("small bodies only", "1024 * 1024", "64 * 1024", "big-provider-data"),
     Fault("the requested amount is booked", '"finalAmount"', '"requestedAmount"', "other-amount"),
     Fault("amounts are floats", "parse_float=Decimal", "parse_float=float", "exact-decimals"),
     Fault("file names of others", " or not ULID.fullmatch(reference)", "", "reference-path"),
-    Fault(
-        "no JSON breaks it",
-        "except (ValueError, RecursionError):",
-        "except RecursionError:",
-        "body-no-json",
-    ),
-    Fault(
-        "deep JSON breaks it",
-        "except (ValueError, RecursionError):",
-        "except ValueError:",
-        "body-deep",
-    ),
-    Fault(
-        "any method will do",
-        ANSWER,
-        f"do_GET = lambda self: self.answer(204)\n\n    {ANSWER}",
-        "method-get",
-    ),
+    Fault("no JSON breaks it", CAUGHT, "except RecursionError:", "body-no-json"),
+    Fault("deep JSON breaks it", CAUGHT, "except ValueError:", "body-deep"),
+    Fault("any method will do", ANSWER, GET, "method-get"),
     Fault("impatient", "timeout = 10", "timeout = 0.5", "slow-head", SLOW_S),
-    Fault(
-        "reads once",
-        "self.rfile.read(int(length))",
-        "self.rfile.read1(int(length))",
-        "slow-body",
-        SLOW_S,
-    ),
+    Fault("reads once", "rfile.read(int(length))", "rfile.read1(int(length))", "slow-body", SLOW_S),
     Fault("one at a time", SERVER, ONE_BY_ONE, "silent-connections", deadline_s=4.0),
     Fault(
         "leaves a body unread",
-        "    timeout = 10",
-        '    protocol_version = "HTTP/1.1"\n    timeout = 10',
+        PATIENCE,
+        f'    protocol_version = "HTTP/1.1"\n{PATIENCE}',
         "kept-after-rejection",
     ),
 )

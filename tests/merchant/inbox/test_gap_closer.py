@@ -8,10 +8,11 @@ import json
 import random
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import httpx
 import pytest
@@ -19,12 +20,10 @@ from attrs import Factory, define, field
 
 from mmo_merchant import (
     GapCloser,
-    GapProgress,
     GapRules,
     MerchantClient,
     SqliteInbox,
     TransactionObject,
-    WatchedPayment,
     receive_callback,
 )
 from mmo_sansio.api.outgoing import callback_request
@@ -39,6 +38,9 @@ from tests.support.simulated_api import BASE_URL, KEY, SimulatedApi
 SEEDS = by_effort(12, 200)
 ADVICE = timedelta(minutes=2)
 """The specification: wait at least 2 minutes between polls."""
+
+
+T = TypeVar("T", bound=Callable[..., object])
 
 
 class Killed(BaseException):
@@ -83,7 +85,7 @@ class Network(httpx.BaseTransport):
     """When each listing began, and its window."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        self._kill_perhaps()
+        self.kill_perhaps()
         now, path = to_datetime(self.api.world.now), request.url.path
         if path.endswith("/records") and "page" not in request.url.params:
             self.listings.append((now, request.url.params["from"], request.url.params["to"]))
@@ -92,7 +94,7 @@ class Network(httpx.BaseTransport):
             HttpRequest(request.method, str(request.url).encode(), headers, request.read())
         )
         self._note(path, answer.body, now)
-        self._kill_perhaps()
+        self.kill_perhaps()
         if self.chance.random() < self.loss:
             raise httpx.ReadTimeout("nothing came", request=request)
         date = [(b"Date", f"{now:%a, %d %b %Y %H:%M:%S GMT}".encode())] if self.has_date else []
@@ -104,9 +106,21 @@ class Network(httpx.BaseTransport):
         for row in rows:
             self.asked[row["gatewayReference"]].append(now)
 
-    def _kill_perhaps(self) -> None:
+    def kill_perhaps(self) -> None:
         if self.chance.random() < self.deadliness:
             raise Killed
+
+
+def _mortal(call: T) -> T:
+    """Return a method of an inbox whose program may be killed before and after it."""
+
+    def surrounded(inbox: MortalInbox, *arguments: Any, **options: Any) -> Any:
+        inbox.network.kill_perhaps()
+        result = call(inbox, *arguments, **options)
+        inbox.network.kill_perhaps()
+        return result
+
+    return cast(T, surrounded)
 
 
 class MortalInbox(SqliteInbox):
@@ -119,37 +133,17 @@ class MortalInbox(SqliteInbox):
         connection.execute("PRAGMA synchronous = OFF")  # The machine itself does not stop.
         return connection
 
-    def _kill_perhaps(self) -> None:
-        self.network._kill_perhaps()
-
     @contextmanager
     def take(self, gateway_reference: str) -> Iterator[sqlite3.Connection | None]:
-        self._kill_perhaps()
+        self.network.kill_perhaps()
         with super().take(gateway_reference) as connection:
             yield connection
-            self._kill_perhaps()
-        self._kill_perhaps()
+            self.network.kill_perhaps()
+        self.network.kill_perhaps()
 
-    def save_progress(
-        self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()
-    ) -> bool:
-        self._kill_perhaps()
-        saved = super().save_progress(progress, watched=watched)
-        self._kill_perhaps()
-        return saved
-
-    def begin_look_up(self, watched: WatchedPayment, asked: WatchedPayment) -> bool:
-        self._kill_perhaps()
-        begun = super().begin_look_up(watched, asked)
-        self._kill_perhaps()
-        return begun
-
-    def save_watched(
-        self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()
-    ) -> None:
-        self._kill_perhaps()
-        super().save_watched(watched, forgotten=forgotten)
-        self._kill_perhaps()
+    save_progress = _mortal(SqliteInbox.save_progress)
+    begin_look_up = _mortal(SqliteInbox.begin_look_up)
+    save_watched = _mortal(SqliteInbox.save_watched)
 
 
 @define(eq=False, slots=False)
@@ -176,8 +170,13 @@ class Shop:
         """Start the program on its database."""
         self.inbox = MortalInbox(self.path)
         self.inbox.network = self.network
+        self.closer = self.another_closer(rules=self.rules)
+
+    def another_closer(self, **members: Any) -> GapCloser[sqlite3.Connection]:
+        """Return the program once more, on the same database."""
         client = MerchantClient(BASE_URL, KEY, http=httpx.Client(transport=self.network))
-        self.closer = GapCloser(client, self.inbox, self.handle, rules=self.rules, now=self.now)
+        given = {"handle": self.handle, "now": self.now, **members}
+        return GapCloser(client, self.inbox, given.pop("handle"), **given)
 
     def now(self) -> datetime:
         """Return the time that its clock shows."""
@@ -270,15 +269,12 @@ def play(path: Path, seed: int) -> Shop:
         at = elapsed(begin, world.now)
         while orders and orders[0] <= at:
             orders.pop(0)
-            world.create(
-                f"01K5TESTTESTTEST00000000{len(orders):02}",
-                merchant_reference=f"order-{len(orders)}",
-            )
-            reference = shop.api.payments[-1].reference
+            number = len(orders)
+            reference = f"01K5TESTTESTTEST00000000{number:02}"
+            world.create(reference, merchant_reference=f"order-{number}")
             shop.api.unlisted.add(reference)
-            listed_at[reference] = later(
-                world.now, Span(chance.choice([0, 30 * SECOND, 4 * MINUTE]))
-            )
+            delay = Span(chance.choice([0, 30 * SECOND, 4 * MINUTE]))
+            listed_at[reference] = later(world.now, delay)
         shop.api.unlisted -= {each for each, listed in listed_at.items() if listed <= world.now}
         shop.is_up = not down_from <= at < down_from + HOUR
         shop.work()
@@ -323,8 +319,7 @@ def test_two_programs_on_one_inbox_ask_as_often_as_one(tmp_path: Path) -> None:
     for number in range(6):
         world.create(f"01K5TESTTESTTEST0000000{number:03}", merchant_reference=f"order-{number}")
     world.settle()
-    other_client = MerchantClient(BASE_URL, KEY, http=httpx.Client(transport=one.network))
-    other = GapCloser(other_client, one.inbox, one.handle, now=one.now)
+    other = one.another_closer()
     for _ in range(1_000):
         one.closer.step()
         other.step()
@@ -344,10 +339,7 @@ def test_the_first_start_goes_back_as_far_as_it_is_told(tmp_path: Path) -> None:
     second = a_shop(tmp_path, seed=1)
     second.network.api = shop.api
     second.api = shop.api
-    client = MerchantClient(BASE_URL, KEY, http=httpx.Client(transport=second.network))
-    closer = GapCloser(
-        client, second.inbox, second.handle, now=shop.now, since=shop.now() - timedelta(days=11)
-    )
+    closer = second.another_closer(since=shop.now() - timedelta(days=11))
     assert closer.close_due() > 0
     assert len(second.handled()) == 1
 
@@ -364,8 +356,7 @@ def test_a_fault_of_the_handler_brings_the_result_again(tmp_path: Path) -> None:
             raise faults.pop()
         shop.handle(result, connection)
 
-    client = MerchantClient(BASE_URL, KEY, http=httpx.Client(transport=shop.network))
-    closer = GapCloser(client, shop.inbox, handle, now=shop.now)
+    closer = shop.another_closer(handle=handle)
     closer.close_due()
     assert (faults, shop.handled()) == ([], [])
     world.advance(Span(20 * MINUTE))

@@ -69,6 +69,18 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "salaries.csv"
 
 
+def elsewhere(file: Path, settings: str) -> Path:
+    """A file of the same name in a folder of its own, as on another machine."""
+    folder = file.parent / "elsewhere"
+    folder.mkdir()
+    (folder / "settings.toml").write_text(settings)
+    return folder / file.name
+
+
+def journal_of(file: Path) -> Path:
+    return file.with_name(f"{file.name}.journal")
+
+
 def results(file: Path) -> list[dict[str, str]]:
     with file.with_name(f"{file.name}.results.csv").open(newline="") as rows:
         return list(csv.DictReader(rows))
@@ -83,6 +95,10 @@ def statuses(file: Path) -> list[tuple[str, str]]:
     return [(each["status"], each["errorCode"]) for each in results(file)]
 
 
+def references(file: Path) -> list[str]:
+    return [each["gatewayReference"] for each in results(file)]
+
+
 @pytest.mark.spec("C2", "C12", "L1")
 async def test_each_line_ends_with_what_became_of_it_and_a_second_run_pays_nothing(
     gateway: Running, file: Path
@@ -92,29 +108,19 @@ async def test_each_line_ends_with_what_became_of_it_and_a_second_run_pays_nothi
     )
     done = await pay(file, gateway)
     assert done.exit_code == 1, done.output
-    limit = ("failed", "config_method_transaction_min_limit")
-    assert statuses(file) == [
-        ("success", ""),
-        ("failed", "user_account_blocked"),
-        limit,
-        ("success", ""),
-    ]
+    codes = ("", "user_account_blocked", "config_method_transaction_min_limit", "")
+    assert statuses(file) == [("failed" if code else "success", code) for code in codes]
     paid, failed, rejected, less = results(file)
-    assert (paid["line"], paid["merchantReference"], paid["finalAmount"], less["finalAmount"]) == (
-        "2",
-        "a",
-        "1500.00",
-        "29.99",
-    )
-    assert all(
-        paid[name] for name in ("gatewayReference", "providerReference", "createdAt", "completedAt")
-    )
+    assert (paid["line"], paid["merchantReference"]) == ("2", "a")
+    assert (paid["finalAmount"], less["finalAmount"]) == ("1500.00", "29.99")
+    for name in ("gatewayReference", "providerReference", "createdAt", "completedAt"):
+        assert paid[name]
     assert failed["message"]
     assert "below the minimum of 10.00 KES" in rejected["message"]
     assert "success: 2 pay-outs; KES 1,529.99" in done.output
-    journal = file.with_name(f"{file.name}.journal").read_bytes()
+    journal = journal_of(file).read_bytes()
     assert sums((await pay(file, gateway)).output) == sums(done.output)
-    assert file.with_name(f"{file.name}.journal").read_bytes() == journal
+    assert journal_of(file).read_bytes() == journal
 
 
 @pytest.mark.spec("C12", "L2")
@@ -123,27 +129,22 @@ async def test_a_copy_of_a_file_is_looked_up_and_not_paid_again(
 ) -> None:
     write(file, "254712345001,1500", "254712345002,1500", headings="msisdn,amount")
     assert (await pay(file, gateway)).exit_code == 0
-    (tmp_path / "copy.csv").write_text(
-        '"msisdn", amount\n254712345001,"1500.00"\n\n+254712345002,1500\n'
-    )
-    copied = await pay(tmp_path / "copy.csv", gateway)
+    copy, next_ = tmp_path / "copy.csv", tmp_path / "next.csv"
+    copy.write_text('"msisdn", amount\n254712345001,"1500.00"\n\n+254712345002,1500\n')
+    copied = await pay(copy, gateway)
     assert copied.exit_code == 0
     assert "2 of 2 lines were paid on " in copied.output
     assert "2 of them were there before this journal began" in copied.output
-    first, second = results(file), results(tmp_path / "copy.csv")
-    assert [each["gatewayReference"] for each in first] == [
-        each["gatewayReference"] for each in second
-    ]
-    assert {each["message"] for each in second} == {
-        "The payment was there before this journal began."
-    }
-    write(tmp_path / "next.csv", "254712345001,1500", "254712345002,1500", headings="msisdn,amount")
+    assert references(copy) == references(file)
+    told = {each["message"] for each in results(copy)}
+    assert told == {"The payment was there before this journal began."}
+
+    write(next_, "254712345001,1500", "254712345002,1500", headings="msisdn,amount")
     december = ("--name", "2026-12")
-    refused = await pay(tmp_path / "next.csv", gateway, *december)
+    refused = await pay(next_, gateway, *december)
     assert (refused.exit_code, "lately got the same amount" in refused.output) == (2, True)
-    assert (await pay(tmp_path / "next.csv", gateway, *december, "--allow-repeats")).exit_code == 0
-    new = {each["gatewayReference"] for each in results(tmp_path / "next.csv")}
-    assert not new & {each["gatewayReference"] for each in first}
+    assert (await pay(next_, gateway, *december, "--allow-repeats")).exit_code == 0
+    assert not {*references(next_)} & {*references(file)}
 
 
 @pytest.mark.spec("C12")
@@ -229,7 +230,7 @@ async def test_a_dry_run_finds_what_a_method_of_the_gateway_would_refuse(
         "line 6, currency: is none in which mpesa_ke pays",
         "line 7, country: is not that of mpesa_ke, which pays in KE",
     ]
-    assert not file.with_name("salaries.csv.journal").exists()
+    assert not journal_of(file).exists()
 
 
 @pytest.mark.spec("A1")
@@ -241,7 +242,7 @@ async def test_a_dry_run_with_a_key_that_the_gateway_refuses_is_no_good_end(
     assert done.exit_code == 2, done.output
     assert "The gateway refuses to answer: 401 unauthorized" in done.output
     assert "Check --gateway and the API key. Nothing was sent." in done.output
-    assert not file.with_name("salaries.csv.journal").exists()
+    assert not journal_of(file).exists()
 
 
 @pytest.mark.spec("R1", "C12")
@@ -251,10 +252,7 @@ async def test_what_another_machine_has_paid_is_told_by_the_records(
 ) -> None:
     write(file, "254712345001,1500,17", headings="msisdn,amount,key")
     assert (await pay(file, gateway)).exit_code == 0
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "settings.toml").write_text(SETTINGS)
-    copy = elsewhere / "salaries.csv"
+    copy = elsewhere(file, SETTINGS)
     write(copy, "254712345001,1500,17", headings="msisdn,amount,key")
     told = await pay(copy, gateway, "--dry-run")
     assert told.exit_code == 0
@@ -272,8 +270,7 @@ async def test_what_another_machine_has_paid_is_told_by_the_records(
         refused = await pay(copy, gateway, *options, *further)
         assert (refused.exit_code, reason in refused.output) == (2, True), refused.output
     assert (await pay(copy, gateway, *options, "--allow-repeats")).exit_code == 0
-    (row,) = results(copy)
-    assert row["gatewayReference"] != results(file)[0]["gatewayReference"]
+    assert references(copy) != references(file)
 
 
 @pytest.mark.spec("C12")
@@ -283,15 +280,12 @@ async def test_a_pay_roll_that_was_paid_in_part_elsewhere_goes_on(
     """The records have some of its lines, such as while a copy of it is being paid."""
     write(file, "254712345001,1500", headings="msisdn,amount")
     assert (await pay(file, gateway)).exit_code == 0
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "settings.toml").write_text(SETTINGS)
-    whole = elsewhere / "salaries.csv"
+    whole = elsewhere(file, SETTINGS)
     write(whole, "254712345001,1500", "254712345002,900", headings="msisdn,amount")
     done = await pay(whole, gateway)
     assert done.exit_code == 0, done.output
     assert "1 of 2 lines were paid on " in done.output
-    assert results(whole)[0]["gatewayReference"] == results(file)[0]["gatewayReference"]
+    assert references(whole)[:1] == references(file)
 
 
 @pytest.mark.spec("A1")
@@ -307,7 +301,7 @@ async def test_a_gateway_that_is_away_is_tried_until_patience_is_over(file: Path
     write(file, "254712345001,20,a")
     done = await pay(file, "http://127.0.0.1:9", "--patience-s", "0.1")
     assert done.exit_code == 3
-    assert not file.with_name("salaries.csv.journal").exists(), "the next run asks as this one"
+    assert not journal_of(file).exists(), "the next run asks as this one"
     assert "not sent: 1 pay-outs; KES 20.00" in done.output
     assert "There was no answer" in done.output
 
@@ -315,22 +309,17 @@ async def test_a_gateway_that_is_away_is_tried_until_patience_is_over(file: Path
 async def test_a_dry_run_names_the_totals_and_every_fault_and_writes_nothing(file: Path) -> None:
     write(file, "254712345001,0.10,a", "254712345002,0.20,b")
     done = await pay(file, "https://acme.example", "--dry-run", "--key", "")
-    not_asked = (
-        "The gateway was not asked. Give --gateway, and the API key in the variable API_KEY."
-    )
-    assert (done.exit_code, done.output) == (
-        0,
-        f"in the file: 2 pay-outs; KES 0.30\n{not_asked}\n"
-        "No fault was found in the file. Nothing was sent.\n",
-    )
+    assert done.exit_code == 0
+    assert done.output.splitlines() == [
+        "in the file: 2 pay-outs; KES 0.30",
+        "The gateway was not asked. Give --gateway, and the API key in the variable API_KEY.",
+        "No fault was found in the file. Nothing was sent.",
+    ]
     write(file, "0712345678,20,a", "254712345002,2O,b")
     done = await pay(file, "https://acme.example")
     assert done.exit_code == 2
     assert "line 2, msisdn: must be digits" in done.output
-    assert (
-        "line 3, amount: is no plain number. Write digits, with a point before decimals"
-        in done.output
-    )
+    assert "line 3, amount: is no plain number. Write digits, with a point" in done.output
     assert sorted(each.name for each in file.parent.iterdir()) == ["salaries.csv", "settings.toml"]
 
 
@@ -338,7 +327,7 @@ async def test_a_journal_is_used_by_one_program_and_never_begun_anew(
     gateway: Running, file: Path
 ) -> None:
     write(file, "254712345001,20,a")
-    journal = file.with_name(f"{file.name}.journal")
+    journal = journal_of(file)
     with journal.open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         done = await pay(file, gateway)
@@ -355,15 +344,9 @@ async def test_a_journal_is_used_by_one_program_and_never_begun_anew(
 
 def program(file: Path, url: str) -> list[str]:
     """The command for a process of its own."""
-    options = (
-        "--settings",
-        str(file.parent / "settings.toml"),
-        "--gateway",
-        url,
-        "--per-second",
-        "100",
-    )
-    return [*COMMAND, "pay-outs", str(file), *options]
+    settings = str(file.parent / "settings.toml")
+    options = f"--settings {settings} --gateway {url} --per-second 100"
+    return [*COMMAND, "pay-outs", str(file), *options.split()]
 
 
 ENVIRONMENT = environment_without_settings() | {"API_KEY": KEY}
@@ -425,7 +408,7 @@ async def test_an_interrupted_run_says_what_became_of_its_lines(
         assert process.stderr is not None
         assert b"It was interrupted." in await process.stderr.receive_some()
         nursery.cancel_scope.cancel()
-    assert file.with_name("salaries.csv.journal").exists() is tells_records
+    assert journal_of(file).exists() is tells_records
 
 
 @pytest.mark.parametrize(
@@ -451,12 +434,8 @@ async def test_columns_are_named_by_the_settings_and_by_options(file: Path) -> N
     columns = '[columns]\nmsisdn = "Phone"\namount = "Net pay"\nmerchantReference = "Slip"\n'
     (file.parent / "settings.toml").write_text(f'{SETTINGS}delimiter = ";"\n{columns}')
     assert (await pay(file, "https://acme.example", "--dry-run")).exit_code == 0
-    assert (
-        await pay(file, "https://acme.example", "--dry-run", "--map", "nothing=Phone")
-    ).exit_code == 2
-    assert (
-        await pay(file, "https://acme.example", "--dry-run", "--result-url", "http://a.example")
-    ).exit_code == 2
+    for wrong in ("--map=nothing=Phone", "--result-url=http://a.example"):
+        assert (await pay(file, "https://acme.example", "--dry-run", wrong)).exit_code == 2
 
 
 @pytest.fixture
@@ -563,27 +542,18 @@ async def test_a_failure_that_proves_nothing_is_not_among_those_to_pay_again(
     roomy: Running, file: Path
 ) -> None:
     (file.parent / "settings.toml").write_text(WALK)
-    put(
-        file,
-        [
-            ["S1", "254712345105", "20"],
-            ["S2", "254712345107", "30"],
-            ["S3", "254712345115", "40"],
-            ["S4", "254712345001", "50"],
-        ],
-    )
+    ends = ("105", "107", "115", "001")
+    put(file, [[f"S{nth}", f"254712345{end}", f"{nth}0"] for nth, end in enumerate(ends, 2)])
     done = await pay(file, roomy)
     assert [each for each, _ in statuses(file)] == ["failed", "failed", "failed", "success"]
     with file.with_name("salaries.csv.failed.csv").open(encoding="utf-8-sig") as rows:
-        assert [row["Staff"] for row in csv.DictReader(rows)] == ["S2"]
+        assert [row["Staff"] for row in csv.DictReader(rows)] == ["S3"]
     assert done.exit_code == 3, done.output
     assert "Lines 2, 4 failed by a code that does not prove that nobody was paid" in done.output
 
     # Whoever pays such a line again has to say so, by whatever file or reference.
-    references = [row["merchantReference"] for row in results(file)]
-    again = file.with_name("again.csv")
-    headings = f"{STAFF},merchantReference"
-    write(again, f"S1,254712345105,20,{references[0]}-try2", headings=headings)
+    again, first = file.with_name("again.csv"), results(file)[0]["merchantReference"]
+    write(again, f"S1,254712345105,20,{first}-try2", headings=f"{STAFF},merchantReference")
     refused = await pay(again, roomy)
     assert refused.exit_code == 2
     assert "by salaries.csv.journal the first try has failed, which does not" in refused.output
@@ -591,11 +561,9 @@ async def test_a_failure_that_proves_nothing_is_not_among_those_to_pay_again(
     put(another, [["S9", "254712345105", "20"]])
     refused = await pay(another, roomy, "--name", "2026-11b")
     assert "lately got the same amount, or may have, by salaries.csv.journal" in refused.output
-    elsewhere = file.parent / "elsewhere" / "salaries.csv"
-    elsewhere.parent.mkdir()
-    (elsewhere.parent / "settings.toml").write_text(WALK)
-    put(elsewhere, [["S9", "254712345105", "20"]])
-    refused = await pay(elsewhere, roomy, "--name", "2026-11b")
+    copy = elsewhere(file, WALK)
+    put(copy, [["S9", "254712345105", "20"]])
+    refused = await pay(copy, roomy, "--name", "2026-11b")
     assert "lately got the same amount, or may have, by the gateway's records" in refused.output
     assert (await pay(again, roomy, "--allow-repeats")).exit_code == 3, "it was sent, on purpose"
 
@@ -706,10 +674,8 @@ async def test_results_have_the_columns_of_the_file_as_well(roomy: Running, file
 async def test_a_sheet_is_paid_as_a_csv_file_is(roomy: Running, file: Path) -> None:
     (file.parent / "settings.toml").write_text(WALK)
     sheet = file.with_name("salaries.xlsx")
-    write_xlsx(
-        sheet,
-        [["Staff", "Phone", "Net pay"], ["S1", 254712345001, 20], ["S2", "254712345107", 30]],
-    )
+    rows = [["S1", 254712345001, 20], ["S2", "254712345107", 30]]
+    write_xlsx(sheet, [["Staff", "Phone", "Net pay"], *rows])
     assert (await pay(sheet, roomy)).exit_code == 1
     assert [row["amount"] for row in results(sheet)] == ["20.00", "30.00"]
     failed = sheet.with_name("salaries.xlsx.failed.csv").read_text("utf-8-sig")
@@ -724,4 +690,4 @@ async def test_without_a_name_a_pay_roll_is_checked_and_not_paid(
     assert (checked.exit_code, "give the pay-roll a --name" in checked.output) == (0, True)
     refused = await pay(file, roomy, "--name", "")
     assert (refused.exit_code, "give the pay-roll a --name" in refused.output) == (2, True)
-    assert not file.with_name("salaries.csv.journal").exists()
+    assert not journal_of(file).exists()
