@@ -93,72 +93,32 @@ SAID = (
 LATER = later(a.START, Span(90 * SECOND))
 
 
-def an_entry(
-    reason: SuspenseReason, *, is_open: bool = True, **content: str | bool | None
-) -> SuspenseEntry:
+def an_entry(reason: SuspenseReason, **content: str | bool) -> SuspenseEntry:
     """Entry 3 of the suspense book, with this report."""
-    closed_at = None if is_open else a.START
-    return SuspenseEntry(
-        3,
-        reason,
-        "mpesa",
-        json.dumps(content),
-        a.REFERENCE,
-        "acme",
-        LATER,
-        LATER,
-        1,
-        closed_at=closed_at,
-    )
+    report = json.dumps(content)
+    return SuspenseEntry(3, reason, "mpesa", report, a.REFERENCE, "acme", LATER, LATER, 1)
 
 
 FAILED, SUCCEEDED = a.failed(), a.succeeded()
+CONFLICT, RECEIPT = SuspenseReason.CONFLICTING_RESULT, {"providerReference": "SG632NMUAB"}
+UNCONFIRMED, DEPOSIT = SuspenseReason.UNCONFIRMED_RECEIPT, SuspenseReason.CONFLICTING_DEPOSIT
+UNPAID = an_entry(CONFLICT, result="failed", errorCode="user_timeout")
+PAID_LESS = an_entry(CONFLICT, result="success", amount="74.00 KES")
+PAID_AFTER_ALL = an_entry(CONFLICT, result="success", **RECEIPT)
+ALL_PAID = an_entry(CONFLICT, result="success", amount="75.00 KES", **RECEIPT)
+DEPOSITED = an_entry(DEPOSIT, result="deposit", amount="75.00 KES", msisdn="254700000001")
+HINTED = an_entry(UNCONFIRMED, result="success", confirmed=False, **RECEIPT)
 
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
     ("ended", "entry", "said"),
     [
-        (
-            FAILED,
-            an_entry(
-                SuspenseReason.CONFLICTING_RESULT,
-                result="success",
-                providerReference="SG632NMUAB",
-                amount="75.00 KES",
-            ),
-            "success, 75.00 KES, SG632NMUAB",
-        ),
-        (
-            SUCCEEDED,
-            an_entry(SuspenseReason.CONFLICTING_RESULT, result="failed", errorCode="user_timeout"),
-            "failed, user_timeout",
-        ),
-        (
-            SUCCEEDED,
-            an_entry(SuspenseReason.CONFLICTING_RESULT, result="success", amount="74.00 KES"),
-            "success, 74.00 KES",
-        ),
-        (
-            FAILED,
-            an_entry(
-                SuspenseReason.CONFLICTING_DEPOSIT,
-                result="deposit",
-                amount="75.00 KES",
-                msisdn="254700000001",
-            ),
-            "deposit, 75.00 KES",
-        ),
-        (
-            FAILED,
-            an_entry(
-                SuspenseReason.UNCONFIRMED_RECEIPT,
-                result="success",
-                providerReference="SG632NMUAB",
-                confirmed=False,
-            ),
-            "success, SG632NMUAB, and has not confirmed it",
-        ),
+        (FAILED, ALL_PAID, "success, 75.00 KES, SG632NMUAB"),
+        (SUCCEEDED, UNPAID, "failed, user_timeout"),
+        (SUCCEEDED, PAID_LESS, "success, 74.00 KES"),
+        (FAILED, DEPOSITED, "deposit, 75.00 KES"),
+        (FAILED, HINTED, "success, SG632NMUAB, and has not confirmed it"),
     ],
 )
 def test_what_the_provider_said_otherwise_after_the_end_comes_first(
@@ -170,11 +130,6 @@ def test_what_the_provider_said_otherwise_after_the_end_comes_first(
     assert not any("in the suspense book: entry 3" in each for each in remarks(history)), (
         "it is said once"
     )
-
-
-PAID_AFTER_ALL = an_entry(
-    SuspenseReason.CONFLICTING_RESULT, result="success", providerReference="SG632NMUAB"
-)
 
 
 @pytest.mark.spec("S5")
@@ -191,36 +146,32 @@ def test_nobody_is_advised_to_pay_again_what_was_paid_after_all(is_open: bool) -
 
 @pytest.mark.spec("S5")
 def test_what_was_paid_and_is_reported_as_failed_is_not_delivered() -> None:
-    entry = an_entry(SuspenseReason.CONFLICTING_RESULT, result="failed", errorCode="user_timeout")
-    text = explained(evolve(case(a.a_begin_submission(), SUCCEEDED), suspense=[entry]))
+    text = explained(evolve(case(a.a_begin_submission(), SUCCEEDED), suspense=[UNPAID]))
     assert "the merchant may not have the money, and should not deliver" in text
 
 
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
-    ("inputs", "entry"),
+    ("ended", "entry"),
     [
-        ((a.a_begin_submission(), FAILED), an_entry(SuspenseReason.LATE_RESULT, result="failed")),
-        (
-            (a.a_begin_submission(), SUCCEEDED),
-            an_entry(SuspenseReason.REPEATED_RESULT, result="success"),
-        ),
-        (
-            (a.a_begin_submission(), FAILED),
-            an_entry(SuspenseReason.LATE_RESULT, is_open=False, result="success"),
-        ),
-        ((a.a_begin_submission(),), an_entry(SuspenseReason.CONFLICTING_DEPOSIT, result="deposit")),
-        (
-            (a.a_begin_submission(), SUCCEEDED),
-            an_entry(SuspenseReason.UNCONFIRMED_RECEIPT, result="success"),
-        ),
+        pytest.param(FAILED, (SuspenseReason.LATE_RESULT, "failed"), id="the same late"),
+        pytest.param(SUCCEEDED, (SuspenseReason.REPEATED_RESULT, "success"), id="the same again"),
+        pytest.param(None, (DEPOSIT, "deposit"), id="pending"),
+        pytest.param(SUCCEEDED, (UNCONFIRMED, "success"), id="settled by its receipt"),
     ],
-    ids=["the same late", "the same again", "closed", "pending", "settled by its receipt"],
 )
 def test_nothing_else_in_the_suspense_book_says_otherwise(
-    inputs: tuple[Input, ...], entry: SuspenseEntry
+    ended: Input | None, entry: tuple[SuspenseReason, str]
 ) -> None:
-    assert not alarms(evolve(case(*inputs), suspense=[entry]))
+    reason, result = entry
+    history = case(a.a_begin_submission(), *([ended] if ended else []))
+    assert not alarms(evolve(history, suspense=[an_entry(reason, result=result)]))
+
+
+@pytest.mark.spec("S5")
+def test_what_is_closed_says_nothing_otherwise() -> None:
+    closed = evolve(an_entry(SuspenseReason.LATE_RESULT, result="success"), closed_at=a.START)
+    assert not alarms(evolve(case(a.a_begin_submission(), FAILED), suspense=[closed]))
 
 
 def test_a_payment_that_was_not_sent_is_told_apart_from_one_that_the_provider_refused() -> None:

@@ -48,6 +48,7 @@ AboutPayment: TypeAlias = (
     TransactionWoke | ProviderAccepted | ProviderSucceeded | ProviderFailed | ProviderHinted
 )
 
+PAYIN, PAYOUT = Operation.DIRECT_PAYIN, Operation.DIRECT_PAYOUT
 EXPIRED = later(a.START, Span(3 * DAY + SECOND))
 PAID = a.succeeded(source=Source.POLL, provider_reference="SG632NMUAB", final=Money(7_500, "KES"))
 RECEIPT = Evidence("SG632NMUAB", "0", Money(7_500, "KES"), settles=True)
@@ -59,7 +60,7 @@ async def play(
     store: Store,
     *inputs: AboutPayment,
     reference: str = a.REFERENCE,
-    operation: Operation = Operation.DIRECT_PAYIN,
+    operation: Operation = PAYIN,
 ) -> None:
     """Creates a payment and applies the inputs about it; it wakes at its expiry."""
     created = a.a_create_payment(
@@ -76,26 +77,25 @@ async def listed(store: Store, **selection: object) -> Sequence[ToldWrong]:
     return await list_told_wrong(store, **{"limit": 10, **selection})  # type: ignore[arg-type]
 
 
+async def the_text(store: Store) -> str:
+    """The text to send about the one payment of the list."""
+    (found,) = await listed(store)
+    return merchant_message(found)
+
+
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
     ("inputs", "told", "is_confirmed"),
     [
-        ((a.a_wake(), PAID), Status.FAILED, True),
-        ((FAILED, PAID), Status.FAILED, True),
-        ((a.a_wake(), HINTED), Status.FAILED, False),
-        ((FAILED, HINTED), Status.FAILED, False),
-        ((a.accepted(), HINTED, FAILED, a.a_wake()), Status.FAILED, False),
-        ((a.a_wake(), HINTED, PAID), Status.FAILED, True),
-        ((PAID, FAILED), Status.SUCCESS, True),
-    ],
-    ids=[
-        "late",
-        "conflicting",
-        "late hint",
-        "conflicting hint",
-        "receipt before",
-        "hint and answer",
-        "was paid",
+        pytest.param((a.a_wake(), PAID), Status.FAILED, True, id="late"),
+        pytest.param((FAILED, PAID), Status.FAILED, True, id="conflicting"),
+        pytest.param((a.a_wake(), HINTED), Status.FAILED, False, id="late hint"),
+        pytest.param((FAILED, HINTED), Status.FAILED, False, id="conflicting hint"),
+        pytest.param(
+            (a.accepted(), HINTED, FAILED, a.a_wake()), Status.FAILED, False, id="receipt before"
+        ),
+        pytest.param((a.a_wake(), HINTED, PAID), Status.FAILED, True, id="hint and answer"),
+        pytest.param((PAID, FAILED), Status.SUCCESS, True, id="was paid"),
     ],
 )
 async def test_what_was_told_and_proves_wrong_is_listed_once_and_comes_first(
@@ -156,36 +156,19 @@ async def test_the_list_is_read_page_by_page_the_newest_first(
 @pytest.mark.parametrize(
     ("operation", "inputs", "advice"),
     [
-        (
-            Operation.DIRECT_PAYIN,
-            (a.a_wake(), PAID),
-            "You have the money: deliver, or pay it back.",
-        ),
-        (Operation.DIRECT_PAYOUT, (a.a_wake(), PAID), "The payee has the money: do not pay again."),
-        (
-            Operation.DIRECT_PAYIN,
-            (a.a_wake(), HINTED),
-            "has not confirmed that yet. Do not ask the payer to pay",
-        ),
-        (
-            Operation.DIRECT_PAYOUT,
-            (a.a_wake(), HINTED),
-            "has not confirmed that yet. Do not pay again before",
-        ),
-        (
-            Operation.DIRECT_PAYIN,
-            (PAID, FAILED),
-            "You may not have the money. Do not deliver, if you have not yet,",
-        ),
-        (Operation.DIRECT_PAYOUT, (PAID, FAILED), "Do not pay again before we write to you again."),
+        (PAYIN, (a.a_wake(), PAID), "You have the money: deliver, or pay it back."),
+        (PAYOUT, (a.a_wake(), PAID), "The payee has the money: do not pay again."),
+        (PAYIN, (a.a_wake(), HINTED), "has not confirmed that yet. Do not ask the payer to pay"),
+        (PAYOUT, (a.a_wake(), HINTED), "has not confirmed that yet. Do not pay again before"),
+        (PAYIN, (PAID, FAILED), "You may not have the money. Do not deliver, if you have not yet,"),
+        (PAYOUT, (PAID, FAILED), "Do not pay again before we write to you again."),
     ],
 )
 async def test_the_merchants_text_says_what_to_do(
     store: SqliteStore, operation: Operation, inputs: Sequence[AboutPayment], advice: str
 ) -> None:
     await play(store, *inputs, operation=operation)
-    (found,) = await listed(store)
-    assert advice in merchant_message(found)
+    assert advice in await the_text(store)
 
 
 @pytest.mark.spec("S4", "S5")
@@ -211,8 +194,7 @@ async def test_nobody_delivers_again_for_money_that_is_a_deposit(
     await play(store, FAILED)
     now = later(a.START, Span(9))
     await submit_batch(store, (deposit, now), (paid, later(now, Span(1))))
-    (found,) = await listed(store)
-    text = merchant_message(found)
+    text = await the_text(store)
     assert advice in text
     assert "You have the money: deliver" not in text
     assert (a.UNUSED_REFERENCE in text) is (brand == "acme")
@@ -257,12 +239,17 @@ async def give_back(store: Store, id: str) -> None:
         assert isinstance(reply, ReversalApplied)
 
 
+async def all_went_back(store: Store, paid: ProviderSucceeded) -> None:
+    """Let a payment be paid after it has expired, and all of its money go back."""
+    await play(store, a.a_wake(), paid)
+    await give_back(store, await ask_back(store, amount=None))
+
+
 @pytest.mark.spec("S5")
 async def test_while_all_of_the_money_may_go_back_nobody_delivers(store: SqliteStore) -> None:
     await play(store, a.a_wake(), PAID)
     await ask_back(store, amount=None)
-    (found,) = await listed(store)
-    text = merchant_message(found)
+    text = await the_text(store)
     assert "KES 75.00 of it is asked back, and may go back to the payer." in text
     assert "Do not deliver, and do not pay it back yourself" in text
     assert "You have the money" not in text
@@ -272,8 +259,7 @@ async def test_while_all_of_the_money_may_go_back_nobody_delivers(store: SqliteS
 async def test_of_what_has_gone_back_in_part_the_rest_is_named(store: SqliteStore) -> None:
     await play(store, a.a_wake(), PAID)
     await give_back(store, await ask_back(store, amount=5_000))
-    (found,) = await listed(store)
-    text = merchant_message(found)
+    text = await the_text(store)
     assert "KES 50.00 of it has gone back to the payer." in text
     assert "You keep KES 25.00:" in text
     assert "You have the money" not in text
@@ -296,8 +282,7 @@ async def test_an_entry_is_closed_when_all_of_the_money_is_back(store: SqliteSto
 
 @pytest.mark.spec("S5")
 async def test_what_is_told_once_more_after_all_is_back_is_not_listed(store: SqliteStore) -> None:
-    await play(store, a.a_wake(), PAID)
-    await give_back(store, await ask_back(store, amount=None))
+    await all_went_back(store, PAID)
     by_notification = evolve(PAID, source=Source.WEBHOOK, final=Money(7_400, "KES"))
     await submit_batch(store, (by_notification, EXPIRED))
     entries = await store.admin.suspense_of_payment(a.REFERENCE)
@@ -309,8 +294,7 @@ async def test_what_is_told_once_more_after_all_is_back_is_not_listed(store: Sql
 async def test_money_by_another_receipt_is_listed_though_that_of_the_first_is_back(
     store: SqliteStore,
 ) -> None:
-    await play(store, a.a_wake(), PAID)
-    await give_back(store, await ask_back(store, amount=None))
+    await all_went_back(store, PAID)
     once_more = evolve(PAID, source=Source.WEBHOOK, provider_reference="SG632NMUZZ")
     await submit_batch(store, (once_more, EXPIRED))
     (found,) = await listed(store)
@@ -343,8 +327,7 @@ async def test_nobody_is_advised_to_pay_again_while_money_by_another_receipt_is_
     store: SqliteStore,
 ) -> None:
     paid = evolve(PAID, final=Money(15_000, "KES"))
-    await play(store, a.a_wake(), paid)
-    await give_back(store, await ask_back(store, amount=None))
+    await all_went_back(store, paid)
     once_more = evolve(paid, source=Source.WEBHOOK, provider_reference="SG632NMUZZ")
     await submit_batch(store, (once_more, EXPIRED))
     text = " ".join(conclusions(await load_payment_history(store, await _payment(store))))
@@ -386,7 +369,7 @@ async def _payment(store: Store) -> Transaction:
 
 @pytest.mark.spec("K3", "S5")
 async def test_the_merchants_text_names_the_payment_and_both_reports(store: SqliteStore) -> None:
-    await play(store, a.a_wake(), PAID, operation=Operation.DIRECT_PAYOUT)
+    await play(store, a.a_wake(), PAID, operation=PAYOUT)
     (found,) = await listed(store)
     missed = merchant_message(found)
     assert missed.splitlines()[1:3] == [
