@@ -63,6 +63,12 @@ class ConsoleBrowser:
         """Send a form of the last page; return the status of the answer."""
         return (await self.post(path, **fields)).status
 
+    async def answered(self, status: int, path: str, **fields: str) -> str:
+        """Send a form of the last page; return the page that is answered with that status."""
+        answer = await self.post(path, **fields)
+        assert answer.status == status, (fields, answer.body)
+        return answer.body.decode()
+
     async def search(self, text: str) -> Answer:
         """Search for a text, and follow to what it has found."""
         answer = await self.post("/search", text=text)

@@ -23,7 +23,6 @@ from mmo_sansio.values.payees import (
 from mmo_simulators.common.faults import parse_planned_fault
 from mmo_trio.console.payees import PAYEE_ASKED, describe
 from mmo_trio.settings.providers import provider_variable
-from mmo_trio.storage.interface.admin_types import AuditEvent
 from tests.support.airtel_account import PAYER, a_simulator, options
 from tests.support.console_browser import ConsoleBrowser, add_users, open_store_of
 from tests.support.operator_gateway import RunningSimulator, run_simulator
@@ -45,6 +44,7 @@ flows = ["direct/payin", "direct/payout"]
 limits.UGX = {{ min = "1", max = "150000" }}
 """
 NUMBER = f"+256{PAYER}"
+SMALL: dict[str, Any] = {"country": "UG", "amount": {"value": 1000, "currency": "UGX"}}
 BUTTON = "Ask whose account the number is"
 
 
@@ -61,7 +61,7 @@ async def a_gateway(
             directory, environment=environment, brands=BRANDS, api_key=KEY
         ) as running:
             running.merchant.method = "airtel"
-            await add_users(directory, vera="viewer", sam="support")
+            await add_users(directory, sam="support")
             yield running, airtel
 
 
@@ -70,22 +70,17 @@ async def pending_payout(running: Running, airtel: RunningSimulator) -> str:
     airtel.simulator.faults.plan([parse_planned_fault(wait)])
     accepted = await running.merchant.accepted(
         "direct/payout",
-        country="UG",
         payee={"id": "7", "msisdn": NUMBER, "firstName": "John", "lastName": "Roe"},
-        amount={"value": 1000, "currency": "UGX"},
+        **SMALL,
     )
     return str(accepted["gatewayReference"])
 
 
-async def audit_events(running: Running) -> list[AuditEvent]:
-    async with open_store_of(running.directory) as store:
-        return [row.event for row in await store.admin.audit_after(0, limit=1_000)]
-
-
-async def signed_in(running: Running, name: str) -> ConsoleBrowser:
-    person = ConsoleBrowser(running.ready.console)
-    assert (await person.sign_in(name)).status == 303
-    return person
+async def sams(running: Running) -> ConsoleBrowser:
+    """A browser in which support has signed in."""
+    sam = ConsoleBrowser(running.ready.console)
+    assert (await sam.sign_in("sam")).status == 303
+    return sam
 
 
 async def test_support_asks_before_a_pending_pay_out_goes_and_the_log_says_so(
@@ -93,17 +88,15 @@ async def test_support_asks_before_a_pending_pay_out_goes_and_the_log_says_so(
 ) -> None:
     async with a_gateway(tmp_path) as (running, airtel):
         reference = await pending_payout(running, airtel)
-        sam = await signed_in(running, "sam")
+        sam = await sams(running)
         path = f"/payments/{reference}"
         assert BUTTON in await sam.text(path)
-        shown = await sam.post(f"{path}/payee")
-        assert shown.status == 200
-        page = shown.body.decode()
-        assert "<dd>John Roe</dd>" in page
-        assert "<dd>Jane Doe</dd>" in page
-        assert NUMBER in page
-        events = [each for each in await audit_events(running) if each.action == PAYEE_ASKED]
-        [event] = events
+        page = await sam.answered(200, f"{path}/payee")
+        for shown in ("<dd>John Roe</dd>", "<dd>Jane Doe</dd>", NUMBER):
+            assert shown in page
+        async with open_store_of(running.directory) as store:
+            rows = await store.admin.audit_after(0, limit=1_000)
+        [event] = [row.event for row in rows if row.event.action == PAYEE_ASKED]
         assert (event.actor, event.about) == ("user:sam", f"payment:{reference}")
         for private in (PAYER, "Jane", "John"):
             assert private not in event.detail
@@ -113,7 +106,7 @@ async def test_support_asks_before_a_pending_pay_out_goes_and_the_log_says_so(
 async def test_nobody_is_asked_where_it_is_off_or_no_money_goes_there(tmp_path: Path) -> None:
     async with a_gateway(tmp_path, is_on=False) as (running, airtel):
         reference = await pending_payout(running, airtel)
-        sam = await signed_in(running, "sam")
+        sam = await sams(running)
         path = f"/payments/{reference}"
         assert BUTTON not in await sam.text(path)
         assert await sam.send(f"{path}/payee") == 400
@@ -121,15 +114,10 @@ async def test_nobody_is_asked_where_it_is_off_or_no_money_goes_there(tmp_path: 
 
 async def test_of_a_pay_out_that_has_ended_nobody_is_asked(tmp_path: Path) -> None:
     async with a_gateway(tmp_path) as (running, _):
-        accepted = await running.merchant.accepted(
-            "direct/payout",
-            country="UG",
-            msisdn=NUMBER,
-            amount={"value": 1000, "currency": "UGX"},
-        )
+        accepted = await running.merchant.accepted("direct/payout", msisdn=NUMBER, **SMALL)
         ended = await running.merchant.ended(accepted["gatewayReference"])
         assert ended["status"] == "success"
-        sam = await signed_in(running, "sam")
+        sam = await sams(running)
         path = f"/payments/{ended['gatewayReference']}"
         assert BUTTON not in await sam.text(path)
         assert await sam.send(f"{path}/payee") == 400
@@ -137,24 +125,19 @@ async def test_of_a_pay_out_that_has_ended_nobody_is_asked(tmp_path: Path) -> No
 
 async def test_before_money_is_asked_back_its_payer_is_asked_for(tmp_path: Path) -> None:
     async with a_gateway(tmp_path) as (running, airtel):
-        accepted = await running.merchant.accepted(
-            "direct/payin",
-            country="UG",
-            msisdn=NUMBER,
-            amount={"value": 1000, "currency": "UGX"},
-        )
+        accepted = await running.merchant.accepted("direct/payin", msisdn=NUMBER, **SMALL)
         reference = accepted["gatewayReference"]
         with trio.fail_after(HANGS_AFTER_S):
             while (await running.merchant.status(reference))["status"] == "pending":
                 await airtel.advance(200)
                 await running.advance("200s")
                 await trio.sleep(0.02)
-        sam = await signed_in(running, "sam")
+        sam = await sams(running)
         path = f"/payments/{reference}"
         page = await sam.text(path)
         assert "Ask money back" in page
         assert BUTTON in page
-        assert b"<dd>Jane Doe</dd>" in (await sam.post(f"{path}/payee")).body
+        assert "<dd>Jane Doe</dd>" in await sam.answered(200, f"{path}/payee")
 
 
 @pytest.mark.parametrize(
@@ -171,9 +154,9 @@ async def test_a_hostile_name_is_shown_as_text(tmp_path: Path, written: str, sho
     async with a_gateway(tmp_path) as (running, airtel):
         airtel.simulator.open_accounts([{"account": PAYER, "first_name": written}])
         reference = await pending_payout(running, airtel)
-        sam = await signed_in(running, "sam")
+        sam = await sams(running)
         await sam.get(f"/payments/{reference}")
-        page = (await sam.post(f"/payments/{reference}/payee")).body.decode()
+        page = await sam.answered(200, f"/payments/{reference}/payee")
         assert f"<dt>Name at the operator</dt><dd>{shown}</dd>" in page
         assert "\x1b" not in page
 

@@ -53,9 +53,7 @@ class Device:
 
     async def enrol(self, who: ConsoleBrowser, **proof: str) -> None:
         """Set it up in the console."""
-        page = (
-            await who.post("/second-factor/enrol", **(proof or {"password": PASSWORD}))
-        ).body.decode()
+        page = await who.answered(200, "/second-factor/enrol", **(proof or {"password": PASSWORD}))
         found = SECRET.search(page)
         assert found is not None, page
         shown = read_qr_svg(page)
@@ -63,8 +61,8 @@ class Device:
         assert f"secret={found[1].replace(' ', '')}" in shown
         self.secret = base64.b32decode(found[1].replace(" ", ""))
         self.enrolled_with = self.code()
-        confirmed = await who.post("/second-factor/confirm", code=self.enrolled_with)
-        self.recovery_codes = RECOVERY_CODE.findall(confirmed.body.decode())
+        confirmed = await who.answered(200, "/second-factor/confirm", code=self.enrolled_with)
+        self.recovery_codes = RECOVERY_CODE.findall(confirmed)
         assert len(self.recovery_codes) == second_factor.RECOVERY_CODES
 
 
@@ -122,13 +120,12 @@ async def test_each_recovery_code_stands_in_once(sandbox: Running, device: Devic
     person = ConsoleBrowser(sandbox.ready.console)
     first, second = device.recovery_codes[:2]
     assert (await person.sign_in("ada", code=first.upper().replace("-", " "))).status == 303
-    assert b"Recovery codes left: 9." in (await person.get("/second-factor")).body
+    assert "Recovery codes left: 9." in await person.text("/second-factor")
     assert await sign_in_elsewhere(sandbox, "ada", code=first) == 403
     assert await sign_in_elsewhere(sandbox, "sam", code=second) == 303
     assert ("user:ada", "recovery_code_used") in await acts(sandbox)
-    shown = (
-        await person.post("/second-factor/recovery-codes", code=await next_code(sandbox, device))
-    ).body.decode()
+    code = await next_code(sandbox, device)
+    shown = await person.answered(200, "/second-factor/recovery-codes", code=code)
     renewed = RECOVERY_CODE.findall(shown)
     assert len({*renewed, *device.recovery_codes}) == 2 * second_factor.RECOVERY_CODES
     assert await sign_in_elsewhere(sandbox, "ada", code=second) == 403
@@ -166,10 +163,9 @@ async def test_too_many_wrong_codes_lock_a_second_factor_until_the_user_or_a_per
     for _ in range(2):
         await guess_codes(sandbox)
         elsewhere = ConsoleBrowser(sandbox.ready.console)
-        refused = await elsewhere.sign_in("ada", code=device.code())
-        assert (refused.status, WRONG_CREDENTIALS_TEXT in refused.body.decode()) == (403, True)
-        refused = await ada.sign_in("ada", code=device.code())
-        assert (refused.status, second_factor.LOCKED_TEXT in refused.body.decode()) == (403, True)
+        for who, said in ((elsewhere, WRONG_CREDENTIALS_TEXT), (ada, second_factor.LOCKED_TEXT)):
+            refused = await who.sign_in("ada", code=device.code())
+            assert (refused.status, said in refused.body.decode()) == (403, True)
         await sandbox.advance("2d")
         assert (await elsewhere.sign_in("ada", code=device.code())).status == 403
         listed = json.loads(await mmo("users", "list", "--json", "--data", sandbox.directory))
@@ -206,10 +202,8 @@ async def test_another_device_counts_once_it_is_confirmed(
 ) -> None:
     old, new, ada = Device(sandbox), Device(sandbox), await signed_in("ada")
     await old.enrol(ada)
-    page = (
-        await ada.post("/second-factor/enrol", code=await next_code(sandbox, old))
-    ).body.decode()
-    assert SECRET.search(page) is not None
+    code = await next_code(sandbox, old)
+    assert SECRET.search(await ada.answered(200, "/second-factor/enrol", code=code)) is not None
     assert await ada.send("/second-factor/confirm", code="000000") == 403
     person = ConsoleBrowser(sandbox.ready.console)
     assert (await person.sign_in("ada", code=await next_code(sandbox, old))).status == 303
@@ -230,7 +224,7 @@ async def test_where_it_is_required_a_user_without_it_sees_nothing_else(serve: S
         for path in (*ACTS, "/search"):
             answer = await ada.post(path, text="x", reason="x", outcome="success")
             assert (answer.status, answer.headers.get("location")) == (303, "/second-factor"), path
-        assert b"requires a second factor" in (await ada.get("/second-factor")).body
+        assert "requires a second factor" in await ada.text("/second-factor")
         device = Device(sandbox)
         await device.enrol(ada)
         assert (await ada.get("/")).status == 200
@@ -243,7 +237,7 @@ async def test_where_it_is_off_nobody_is_asked(serve: Serve) -> None:
         await add_users(sandbox.directory, ada="admin")
         ada = ConsoleBrowser(sandbox.ready.console)
         assert (await ada.sign_in("ada")).status == 303
-        assert b"second-factor" not in (await ada.get("/")).body
+        assert "second-factor" not in await ada.text("/")
         assert (await ada.get("/second-factor")).status == 404
         assert await ada.send("/second-factor/enrol", password=PASSWORD) == 404
 
