@@ -8,9 +8,9 @@ import pytest
 from attrs import evolve
 from playwright.sync_api import Browser, expect
 
-from tests.support.browser import browser_page, check_axe, check_axe_without_scripts
+from tests.support.browser import OVERFLOW, check_axe, check_axe_without_scripts
 from tests.support.browser_gateway import Sandbox, fetch, serving_sandbox
-from tests.support.console_staff import add_staff, sign_in
+from tests.support.console_staff import add_staff, signed_in_page
 from tests.support.pictures import screenshot
 
 BRAND = """
@@ -30,7 +30,6 @@ page.support_url = "https://safari.example/help"
   flows = ["web/payin"]
   limits.KES = { min = "10", max = "150000" }
 """
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +55,7 @@ def test_staff_see_what_payers_see(
     browser: Browser, office: Sandbox, width: int, scheme: str
 ) -> None:
     viewport = {"width": width, "height": 900}
-    with browser_page(browser, viewport=viewport, color_scheme=scheme) as page:
-        sign_in(page, office, "vera")
+    with signed_in_page(browser, office, "vera", viewport=viewport, color_scheme=scheme) as page:
         page.goto(f"{office.console}/brands/safari")
         button = page.get_by_text("Pay KES 10.00", exact=True)
         expect(button).to_have_css("background-color", "rgb(247, 164, 23)")
@@ -71,8 +69,7 @@ def test_staff_see_what_payers_see(
 
 
 def test_it_needs_no_scripts(browser: Browser, office: Sandbox) -> None:
-    with browser_page(browser, java_script_enabled=False) as page:
-        sign_in(page, office, "vera")
+    with signed_in_page(browser, office, "vera", java_script_enabled=False) as page:
         page.goto(f"{office.console}/brands/safari")
         expect(page.get_by_text("An example: no payment is made.")).to_be_visible()
         check_axe_without_scripts(page)

@@ -4,18 +4,20 @@ before it is proposed."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from mmo_trio.cli.group import main
 from mmo_trio.console.reversals import PAYMENTS_PAGE_SIZE
 from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import Sandbox, serving_sandbox
-from tests.support.console_staff import add_staff, sign_in
+from tests.support.console_staff import (
+    add_staff,
+    administer,
+    ask_money_back,
+    signed_in_page,
+)
 from tests.support.pictures import screenshot
 
 DESK: ViewportSize = {"width": 1440, "height": 900}
@@ -26,27 +28,9 @@ SCREENS_MAX = 4
 BYTES_MAX = 60_000
 BRANDS, METHODS, PAYMENTS = 200, 20, 42
 
-PAGES = (
-    *(
-        "/",
-        "/?view=month",
-        "/?table=1",
-        "/payments",
-        "/stuck",
-        "/suspense",
-        "/suspense?show=all",
-        "/callbacks",
-    ),
-    *(
-        "/resolutions",
-        "/reversals?show=all",
-        "/providers",
-        "/breakers",
-        "/brands",
-        "/brands/shop000",
-    ),
-    *("/brands/shop000/configuration", "/configuration", "/audit"),
-)
+PATHS = """/ /?view=month /?table=1 /payments /stuck /suspense /suspense?show=all /callbacks
+/resolutions /reversals?show=all /providers /breakers /brands /brands/shop000
+/brands/shop000/configuration /configuration /audit"""
 
 OUT_OF_SIGHT = """() => [...document.querySelectorAll("main *")].filter((each) => {
     const box = each.getBoundingClientRect();
@@ -61,15 +45,11 @@ NESTED = """() => [...document.querySelectorAll("main *")].filter((each) =>
 
 def brand(number: int) -> str:
     """A brand in brands.toml; the first has twenty methods."""
-    methods = (
-        [f"wallet{each:02}" for each in range(METHODS)]
-        if number == 0
-        else ["mpesa_ke", "airtel_ke"]
-    )
-    head = (
-        f'[[brand]]\nid = "shop{number:03}"\nname = "Shop {number:03}"\nlimits = {{ '
-        f"pending_payments = 1000 }}\n"
-    )
+    methods = ["mpesa_ke", "airtel_ke"]
+    if number == 0:
+        methods = [f"wallet{each:02}" for each in range(METHODS)]
+    head = f'[[brand]]\nid = "shop{number:03}"\nname = "Shop {number:03}"\n'
+    head += "limits = { pending_payments = 1000 }\n"
     flows = '["direct/payin", "direct/payout", "web/payin", "qr/payin"]'
     return head + "".join(
         f'[[brand.method]]\nkey = "{each}"\nprovider = "sandbox"\ncountry = "KE"\nflows = {flows}\n'
@@ -86,10 +66,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         add_staff(running, {"ada": "admin", "ann": "approver", "abe": "approver"})
         file = directory / "brands.toml"
         file.write_text("".join(map(brand, range(BRANDS))), encoding="utf-8")
-        without_settings = {name: None for name in os.environ if name.startswith("MMO_")}
-        command = ["brands", "apply", str(file), "--data", str(running.directory)]
-        applied = CliRunner(env=without_settings).invoke(main, command)
-        assert applied.exit_code == 0, applied.output
+        administer(running, f"brands apply {file}")
         for digits in ("160", "130") * PAYMENTS:
             running.create("direct/payin", msisdn=f"254700000{digits}")
         running.advance("2h")
@@ -100,20 +77,8 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 def ask_back(page: Page, crowded: Sandbox) -> None:
     """Ask money of so many payments back that their list has two pages."""
     page.goto(f"{crowded.console}/payments?status=success")
-    token = page.locator("input[name=form_token]").first.get_attribute("value") or ""
-    paths = [each.get_attribute("href") for each in page.locator("tbody th a").all()][
-        : PAYMENTS_PAGE_SIZE + 1
-    ]
-    for path in paths:
-        asked: dict[str, str | float | bool] = {
-            "form_token": token,
-            "number": "1",
-            "reason": "paid twice",
-        }
-        answer = page.request.post(
-            f"{crowded.console}{path}/reversals", form=asked, max_redirects=0
-        )
-        assert answer.status == 303, answer.text()
+    links = page.locator("tbody th a").all()[: PAYMENTS_PAGE_SIZE + 1]
+    ask_money_back(page, [f"{crowded.console}{link.get_attribute('href')}" for link in links])
 
 
 def fits_any_width(page: Page) -> None:
@@ -126,10 +91,9 @@ def fits_any_width(page: Page) -> None:
 
 
 def test_each_page_is_small_low_and_scrolls_as_one(browser: Browser, crowded: Sandbox) -> None:
-    with browser_page(browser, viewport=DESK) as page:
-        sign_in(page, crowded, "ada")
+    with signed_in_page(browser, crowded, "ada", viewport=DESK) as page:
         ask_back(page, crowded)
-        for path in PAGES:
+        for path in PATHS.split():
             page.goto(crowded.console + path)
             sizes = page.evaluate(
                 "['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))"
@@ -156,14 +120,11 @@ def test_tables_outside_the_console_fit_any_width(browser: Browser, crowded: San
 
 
 def test_the_head_of_a_list_stays_below_the_bar(browser: Browser, crowded: Sandbox) -> None:
-    with browser_page(browser, viewport=DESK) as page:
-        sign_in(page, crowded, "ada")
+    with signed_in_page(browser, crowded, "ada", viewport=DESK) as page:
         page.goto(f"{crowded.console}/payments")
         page.evaluate("scrollTo(0, 1200)")
-        head, bar = (
-            page.locator("thead th").first.bounding_box(),
-            page.locator("header.bar").bounding_box(),
-        )
+        head = page.locator("thead th").first.bounding_box()
+        bar = page.locator("header.bar").bounding_box()
         assert head is not None
         assert bar is not None
         assert bar["y"] + bar["height"] - 2 <= head["y"] <= bar["y"] + bar["height"] + 2
@@ -180,8 +141,7 @@ def change_form(page: Page, crowded: Sandbox) -> None:
 def test_a_change_of_one_method_of_twenty_is_checked_and_proposed_within_reach(
     browser: Browser, crowded: Sandbox
 ) -> None:
-    with browser_page(browser, viewport=DESK) as page:
-        sign_in(page, crowded, "ann")
+    with signed_in_page(browser, crowded, "ann", viewport=DESK) as page:
         change_form(page, crowded)
         assert page.locator("details[open]").count() == 0
         expect(page.get_by_role("button", name="Check the change")).to_be_in_viewport()

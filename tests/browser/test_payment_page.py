@@ -15,7 +15,13 @@ from attrs import evolve
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browser_page, check_axe, check_axe_without_scripts, wait_for_end
+from tests.support.browser import (
+    browser_page,
+    check_axe,
+    check_axe_without_scripts,
+    loaded_bytes,
+    wait_for_end,
+)
 from tests.support.browser_gateway import Sandbox, Shop, fetch, serving_sandbox
 from tests.support.pictures import screenshot
 
@@ -171,11 +177,7 @@ def test_the_language_is_switched_and_kept(plain_page: Page, sandbox: Sandbox) -
 @pytest.mark.spec("W1")
 def test_the_first_view_is_below_20_kb_over_the_wire(browser: Browser, sandbox: Sandbox) -> None:
     created = sandbox.create()
-    with browser_page(browser) as page:
-        session = page.context.new_cdp_session(page)
-        sizes: list[float] = []
-        session.send("Network.enable")
-        session.on("Network.loadingFinished", lambda done: sizes.append(done["encodedDataLength"]))
+    with browser_page(browser) as page, loaded_bytes(page) as sizes:
         page.goto(created["pageUrl"], wait_until="load")
     assert len(sizes) >= 3, "the page, its sheet and its script"
     assert sum(sizes) < FIRST_VIEW_BYTES_MAX
@@ -251,13 +253,8 @@ def test_the_operator_is_known_by_its_sign_and_the_gateway_by_its_name(
         running = evolve(running, api_key="a-key-for-safari-coaches")
         created = running.create(scenario="phone")
         with browser_page(browser, viewport={"width": 320, "height": 480}) as page:
-            session = page.context.new_cdp_session(page)
-            sizes: list[float] = []
-            session.send("Network.enable")
-            session.on(
-                "Network.loadingFinished", lambda done: sizes.append(done["encodedDataLength"])
-            )
-            page.goto(created["pageUrl"], wait_until="load")
+            with loaded_bytes(page) as sizes:
+                page.goto(created["pageUrl"], wait_until="load")
             assert sum(sizes) < FIRST_VIEW_BYTES_MAX
             sign = page.locator("article > p .sign")
             if has_logo:
@@ -282,11 +279,8 @@ def test_the_operator_is_known_by_its_sign_and_the_gateway_by_its_name(
 def test_the_page_has_the_look_of_its_shop(browser: Browser, branded: Sandbox, scheme: str) -> None:
     created = branded.create(labels={"order": "2 tickets, Nairobi to Mombasa"})
     with browser_page(browser, viewport={"width": 360, "height": 640}, color_scheme=scheme) as page:
-        session = page.context.new_cdp_session(page)
-        sizes: list[float] = []
-        session.send("Network.enable")
-        session.on("Network.loadingFinished", lambda done: sizes.append(done["encodedDataLength"]))
-        page.goto(created["pageUrl"], wait_until="load")
+        with loaded_bytes(page) as sizes:
+            page.goto(created["pageUrl"], wait_until="load")
         expect(page.get_by_text("2 tickets, Nairobi to Mombasa")).to_be_visible()
         assert page.locator("img.mark").evaluate("mark => mark.naturalWidth") == 96
         check_axe(page)
@@ -353,43 +347,37 @@ def test_a_guess_is_shown_nothing(page: Page, sandbox: Sandbox) -> None:
     screenshot(page, "payment-unknown")
 
 
+def picture(page: Page, name: str, scheme: str = "light") -> None:
+    """Compare the page in this colour scheme, and judge it."""
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    check_axe(page)
+    screenshot(page, name)
+
+
 def test_what_it_looks_like(
     page: Page, narrow_page: Page, rtl_page: Page, sandbox: Sandbox
 ) -> None:
-    open_one = sandbox.create()["pageUrl"]
-    for shown, name in (
-        (page, "payment"),
-        (narrow_page, "payment-narrow"),
-        (rtl_page, "payment-rtl"),
+    url = sandbox.create()["pageUrl"]
+    assert urlsplit(url).path.startswith("/pay/")
+    named = {"payment": page, "payment-narrow": narrow_page, "payment-rtl": rtl_page}
+    for name, shown in named.items():
+        shown.goto(url)
+        picture(shown, name)
+    picture(narrow_page, "payment-dark", "dark")
+
+    for scenario, wanted, name in (
+        ("phone", ".waiting", "payment-waiting"),
+        ("success", ".paid", "payment-paid"),
+        ("cancelled", ".failed", "payment-failed"),
+        ("user_account_blocked", ".failed", "payment-no-retry"),
+        ("duplicate_request", ".unclear", "payment-unclear"),
     ):
-        shown.goto(open_one)
-        check_axe(shown)
-        screenshot(shown, name)
-    dark = sandbox.create()["pageUrl"]
-    narrow_page.emulate_media(color_scheme="dark")
-    narrow_page.goto(dark)
-    check_axe(narrow_page)
-    screenshot(narrow_page, "payment-dark")
-    narrow_page.emulate_media(color_scheme="light")
-    for scenario, name in (
-        ("phone", "payment-waiting"),
-        ("success", "payment-paid"),
-        ("cancelled", "payment-failed"),
-        ("user_account_blocked", "payment-no-retry"),
-        ("duplicate_request", "payment-unclear"),
-    ):
-        created = sandbox.create(scenario=scenario)
+        url = sandbox.create(scenario=scenario)["pageUrl"]
+        narrow_page.goto(url)
+        narrow_page.locator(BUTTON).click()
         for shown, suffix in ((narrow_page, ""), (rtl_page, "-rtl")):
-            shown.goto(created["pageUrl"])
-            if shown is narrow_page:
-                shown.locator(BUTTON).click()
-            ended = {"phone": ".waiting", "success": ".paid", "duplicate_request": ".unclear"}
-            wanted = ended.get(scenario, ".failed")
+            if shown is rtl_page:
+                shown.goto(url)
             expect(shown.locator(wanted)).to_be_visible()
-            check_axe(shown)
-            screenshot(shown, f"{name}{suffix}")
-        narrow_page.emulate_media(color_scheme="dark")
-        check_axe(narrow_page)
-        screenshot(narrow_page, f"{name}-dark")
-        narrow_page.emulate_media(color_scheme="light")
-    assert urlsplit(open_one).path.startswith("/pay/")
+            picture(shown, f"{name}{suffix}")
+        picture(narrow_page, f"{name}-dark", "dark")

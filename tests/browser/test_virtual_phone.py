@@ -8,9 +8,15 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.support.browser import browser_page, check_axe, check_axe_without_scripts, wait_for_end
+from tests.support.browser import (
+    OVERFLOW,
+    browser_page,
+    check_axe,
+    check_axe_without_scripts,
+    wait_for_end,
+)
 from tests.support.browser_gateway import Sandbox, fetch, serving_sandbox
 from tests.support.pictures import screenshot
 
@@ -30,6 +36,16 @@ def picture(page: Page, name: str) -> None:
 
 def phone_of(sandbox: Sandbox, number: str) -> str:
     return f"{sandbox.pages}/phone/{number}"
+
+
+def rung(sandbox: Sandbox, number: str) -> str:
+    """Let a phone ring for a payment; return the payment's reference."""
+    return str(sandbox.create("direct/payin", msisdn=number)["gatewayReference"])
+
+
+def type_pin(prompt: Page | Locator, digits: str) -> None:
+    prompt.get_by_label("PIN").fill(digits)
+    prompt.get_by_role("button", name="Approve").click()
 
 
 @pytest.mark.spec("C4", "W1")
@@ -59,8 +75,7 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(
     expect(paying.locator(STATUS)).to_contain_text("Confirm the payment on your phone")
     expect(phone.get_by_role("heading", level=2)).to_have_text("Pay KES 10.00?")
     check_axe(phone)
-    phone.get_by_label("PIN").fill("1234")
-    phone.get_by_role("button", name="Approve").click()
+    type_pin(phone, "1234")
     expect(phone.locator(STATUS)).to_contain_text("Approved")
     expect(paying.locator(".paid")).to_have_text("Paid")
 
@@ -122,11 +137,7 @@ def test_page_and_phone_are_one_screen_for_the_keyboard_alone(
     ("button", "told", "code"),
     [
         ("Refuse", "You cancelled the payment.", "user_cancelled"),
-        (
-            "Not enough money",
-            "There is not enough money in your account.",
-            "user_insufficient_funds",
-        ),
+        ("Not enough money", "There is not enough money", "user_insufficient_funds"),
         ("Let it ring out", "The payment was not confirmed in time.", "user_timeout"),
     ],
 )
@@ -152,17 +163,15 @@ def test_a_person_can_answer_otherwise(
 
 def test_a_pin_has_four_digits_and_a_payment_can_wait(page: Page, sandbox: Sandbox) -> None:
     number = next(_NUMBERS)
-    created = sandbox.create("direct/payin", msisdn=number)
+    reference = rung(sandbox, number)
     page.goto(phone_of(sandbox, number))
-    page.get_by_label("PIN").fill("12")
-    page.get_by_role("button", name="Approve").click()
+    type_pin(page, "12")
     expect(page.get_by_role("alert")).to_contain_text("A PIN has four digits")
     check_axe(page)
     page.set_viewport_size({"width": 360, "height": 640})
     screenshot(page, "phone-wrong-pin")
-    assert sandbox.status(created["gatewayReference"])["status"] == "pending"
-    page.get_by_label("PIN").fill("4321")
-    page.get_by_role("button", name="Approve").click()
+    assert sandbox.status(reference)["status"] == "pending"
+    type_pin(page, "4321")
     expect(page.locator(STATUS)).to_contain_text("Approved")
 
 
@@ -171,11 +180,10 @@ def test_a_wrong_pin_is_told_at_the_payment_for_which_it_was_typed(
 ) -> None:
     number = next(_NUMBERS)
     for _ in range(2):
-        sandbox.create("direct/payin", msisdn=number)
+        rung(sandbox, number)
     page.goto(phone_of(sandbox, number))
     second = page.locator("form.prompt").nth(1)
-    second.get_by_label("PIN").fill("1")
-    second.get_by_role("button", name="Approve").click()
+    type_pin(second, "1")
     expect(second.get_by_role("alert")).to_contain_text("A PIN has four digits")
     expect(page.get_by_role("alert")).to_have_count(1)
     expect(second.get_by_label("PIN")).to_be_focused()
@@ -206,17 +214,16 @@ def test_a_number_is_picked_or_chosen_among_those_that_wait(
     page.get_by_role("button").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Phone {number}")
     screenshot(page, "phone-empty")
-    created = sandbox.create("direct/payin", msisdn=number)
+    reference = rung(sandbox, number)
     expect(page.get_by_role("heading", level=2)).to_have_text("Pay KES 150.00?")
     picture(page, "phone-narrow")
     page.get_by_role("link", name="Virtual phone").click()
     page.get_by_role("link", name=number).click()
     page.get_by_role("button", name="Refuse").click()
     expect(page.locator(STATUS)).to_contain_text("Nothing is paid.")
-    wait_for_end(page, sandbox, created["gatewayReference"])
-    expect(page.locator(".bubble")).to_contain_text(
-        "Nothing was paid."
-    )  # The page follows by itself.
+    wait_for_end(page, sandbox, reference)
+    # The page follows by itself.
+    expect(page.locator(".bubble")).to_contain_text("Nothing was paid.")
     screenshot(page, "phone-refused")
 
 
@@ -224,8 +231,7 @@ def test_an_answer_to_a_payment_of_another_phone_changes_nothing(
     page: Page, sandbox: Sandbox
 ) -> None:
     mine, other = next(_NUMBERS), next(_NUMBERS)
-    created = sandbox.create("direct/payin", msisdn=other)
-    reference = created["gatewayReference"]
+    reference = rung(sandbox, other)
     page.goto(phone_of(sandbox, other))
     expect(page.get_by_role("heading", level=2)).to_be_visible()
     page.evaluate(f"document.querySelector('form').action = '/phone/{mine}/{reference}'")
@@ -237,7 +243,7 @@ def test_an_answer_to_a_payment_of_another_phone_changes_nothing(
 def test_a_wrong_pin_leaves_the_guide_where_it_is(page: Page, sandbox: Sandbox) -> None:
     number = next(_NUMBERS)
     for _ in range(3):
-        sandbox.create("direct/payin", msisdn=number)
+        rung(sandbox, number)
     page.set_viewport_size({"width": 1100, "height": 900})
     page.goto(sandbox.pages)
     page.get_by_label("Phone number").fill(number)
@@ -247,8 +253,7 @@ def test_a_wrong_pin_leaves_the_guide_where_it_is(page: Page, sandbox: Sandbox) 
     page.get_by_role("button", name="Pay KES 10.00").click()
     own = page.locator("form.prompt")
     expect(own.get_by_role("heading")).to_have_text("Pay KES 10.00?")
-    own.get_by_label("PIN").fill("123")
-    own.get_by_role("button", name="Approve").click()
+    type_pin(own, "123")
     expect(own.get_by_role("alert")).to_contain_text("A PIN has four digits")
     expect(page.get_by_role("heading", level=1)).to_have_text("KES 10.00")
     own.get_by_label("PIN").fill("1234")
@@ -260,19 +265,18 @@ def test_a_wrong_pin_leaves_the_guide_where_it_is(page: Page, sandbox: Sandbox) 
 def test_the_operators_message_comes_to_the_phone_by_itself(page: Page, sandbox: Sandbox) -> None:
     number = next(_NUMBERS)
     page.goto(phone_of(sandbox, number))
-    sandbox.create("direct/payin", msisdn=number)
-    page.get_by_label("PIN").fill("1234")
-    page.get_by_role("button", name="Approve").click()
+    rung(sandbox, number)
+    type_pin(page, "1234")
     expect(page.locator(".bubble")).to_contain_text("You have paid KES 150.00 to Demo Shop.")
     expect(page.locator(STATUS)).to_have_text("Approved.")
 
 
 def test_a_pin_that_is_typed_stays_when_another_prompt_comes(page: Page, sandbox: Sandbox) -> None:
     number = next(_NUMBERS)
-    sandbox.create("direct/payin", msisdn=number)
+    rung(sandbox, number)
     page.goto(phone_of(sandbox, number))
     page.get_by_label("PIN").fill("12")
-    sandbox.create("direct/payin", msisdn=number)
+    rung(sandbox, number)
     expect(page.locator(STATUS)).to_contain_text("something new")
     expect(page.get_by_label("PIN")).to_have_value("12")
 
@@ -293,7 +297,7 @@ def test_the_command_of_the_front_is_copied_whole_and_never_wraps(
             "pre => parseFloat(getComputedStyle(pre).lineHeight)"
         )
         assert height < (lines + 1) * line_height
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.evaluate(OVERFLOW) <= 0
         page.set_viewport_size({"width": 1440, "height": 900})
         is_cut = page.locator(".sample pre").evaluate("pre => pre.scrollWidth > pre.clientWidth")
         assert not is_cut
@@ -311,7 +315,7 @@ def test_the_command_of_the_front_is_copied_whole_and_never_wraps(
 def test_a_test_number_fills_in_the_form_of_the_front(page: Page, sandbox: Sandbox) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
     page.goto(sandbox.pages)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert page.evaluate(OVERFLOW) <= 0
     cards = page.locator(".links .card").evaluate_all(
         "all => all.map(each => each.getBoundingClientRect().top)"
     )
@@ -335,7 +339,7 @@ def test_what_has_happened_is_a_page(page: Page, sandbox: Sandbox, name: str, wi
         page.reload()
     row.locator("summary").click()
     expect(row.locator("pre").first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OVERFLOW) <= 0
     check_axe(page)
 
 

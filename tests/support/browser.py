@@ -131,6 +131,20 @@ def browser_page(browser: Browser, *, slow: bool = False, **options: Any) -> Ite
     watched.check()
 
 
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+"""By how much a page is wider than its window."""
+
+
+@contextmanager
+def loaded_bytes(page: Page) -> Iterator[list[float]]:
+    """Note how many bytes come over the wire for each part of what the page loads in the block."""
+    sizes: list[float] = []
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.on("Network.loadingFinished", lambda done: sizes.append(done["encodedDataLength"]))
+    yield sizes
+
+
 def wait_for_end(page: Page, sandbox: Sandbox, reference: str) -> None:
     """Wait until this payment is no longer pending. What the page does meanwhile is handled as
     usual."""

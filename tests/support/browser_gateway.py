@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +19,7 @@ from urllib.parse import urlsplit
 
 from attrs import Factory, field, frozen
 
-from tests.support.mmo_process import FREE_PORTS
+from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 
 PATIENCE_S = 30.0
 """Seconds that a test waits for an event before it fails."""
@@ -130,21 +128,12 @@ def serving_sandbox(directory: Path, *options: str, **settings: str) -> Iterator
 
     Without its demo brand it knows no API key: give it one with `evolve`.
     """
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("MMO_")}
-    command = [
-        sys.executable,
-        "-m",
-        "mmo_trio.cli",
-        "sandbox",
-        "--data",
-        str(directory),
-        *FREE_PORTS,
-    ]
+    command = [*COMMAND, "sandbox", "--data", str(directory), *FREE_PORTS]
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "sandbox.log").open("ab") as log:
         process = subprocess.Popen(
             [*command, *options],
-            env=outside | settings,
+            env=environment_without_settings() | settings,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
