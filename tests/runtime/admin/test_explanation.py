@@ -222,9 +222,8 @@ async def test_an_open_claim_that_names_the_payment_is_told(
     ledger.apply(decision.changes, decision.intents)
     await store_ledger(store, ledger)
     found = conclusions(await load_payment_history(store, transaction))
-    assert (
-        f"A deposit of 75.00 KES with the receipt DEP-1 names it, and waits for {waits}." in found
-    )
+    said = f"A deposit of 75.00 KES with the receipt DEP-1 names it, and waits for {waits}."
+    assert said in found
 
 
 @pytest.mark.spec("C12", "L2")

@@ -385,7 +385,7 @@ async def test_the_merchants_text_names_the_payment_and_both_reports(store: Sqli
         f"answer to this message and name the payment and our entry {found.entry.id}."
     )
     called_back = merchant_message(evolve(found, called_back_at=later(EXPIRED, Span(1))))
-    assert (
+    told = (
         "We told you by callback on 2026-09-24 14:13:21 UTC that it failed (transaction_expired)."
-        in called_back
     )
+    assert told in called_back

@@ -64,10 +64,8 @@ def example(directory: Path, key: str) -> Iterator[tuple[str, Path]]:
 
 def test_an_endpoint_that_does_right_passes(tmp_path: Path) -> None:
     report, only = tmp_path / "report.xml", [word for name in SOME for word in ("--only", name)]
-    probe = (
-        f"{sys.executable} -c \"print(open('{tmp_path}/log').read().count('result "
-        f"{{reference}}'))\""
-    )
+    count = f"open('{tmp_path}/log').read().count('result {{reference}}')"
+    probe = f'{sys.executable} -c "print({count})"'
     with example(tmp_path, KEY) as (url, _):
         options = [
             "--key",
@@ -117,10 +115,8 @@ def test_what_cannot_be_played_takes_a_line_for_each_reason() -> None:
     lines = unreachable.stdout.splitlines()
     assert unreachable.exit_code == 1
     assert "-       tls-1.2, tls-1.3: It needs TLS." in lines
-    assert (
-        f"-       {len(SITUATIONS) - 3} situations: The endpoint gave no answer to the "
-        f"first request." in lines
-    )
+    others = f"{len(SITUATIONS) - 3} situations"
+    assert f"-       {others}: The endpoint gave no answer to the first request." in lines
     assert len(lines) < 12
 
 

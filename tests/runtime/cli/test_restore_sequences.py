@@ -265,10 +265,8 @@ def test_a_merchant_is_told_nothing_of_what_was_lost_before_its_brand_is_release
 ) -> None:
     gateway = a_gateway(folder, SERVED)
     gateway.play((BACK_UP, PAY, SERVE, RESTORE, RESTORED, PAY, SERVE))
-    assert (
-        gateway.read(lambda store: store.look_up(LookUpByMerchantReference(PAID, "salary-1")))
-        is None
-    )
+    asked = LookUpByMerchantReference(PAID, "salary-1")
+    assert gateway.read(lambda store: store.look_up(asked)) is None
     gateway.play((STATEMENT, FINISH, PAY, SERVE))
     assert (gateway.book["salary-1"], gateway.book["salary-2"]) == (1, 1)
     assert not gateway.violations

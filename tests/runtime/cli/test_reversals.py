@@ -92,9 +92,8 @@ def test_staff_are_told_what_to_do_where_nothing_can_ask_the_operator(data: Path
     submit(data, ReversalCannotTell(FIRST, "sandbox", version=3))
     for words in (("list",), ("show", PAID)):
         said = " ".join(mmo("tx reversals", *words).stderr.split())
-        assert (
-            f"The gateway can't ask sandbox about {FIRST}. Look for the payment's receipt" in said
-        )
+        hint = f"The gateway can't ask sandbox about {FIRST}. Look for the payment's receipt"
+        assert hint in said
         assert f"mmo tx reversals resolve {FIRST} --succeeded" in said
 
 

@@ -89,10 +89,8 @@ async def test_a_form_after_the_end_of_a_session_comes_back_filled_and_is_not_se
     asked = await sam.post("/suspense/1/close", note=NOTE, from_page="/suspense?show=all")
     assert asked.status == 403
     text = asked.body.decode()
-    assert (
-        "Your session has ended. Nothing was sent; what you have typed comes back with the form."
-        in text
-    )
+    said = "Your session has ended. Nothing was sent; what you have typed comes back with the form."
+    assert said in text
     assert "<code>/suspense?show=all</code>" in text
     assert NOTE not in html.unescape(text)
     wrong = await sam.post(

@@ -51,9 +51,8 @@ async def test_names_can_be_set_and_a_trusted_proxy_reports_them(serve: Serve) -
             assert (await ask(url, headers={"Host": host})).status == 200, host
         forwarded = {"Host": "upstream", "X-Forwarded-Host": "console.example.com"}
         assert (await ask(url, headers=forwarded)).status == 200
-        assert (
-            await ask(url, headers=forwarded | {"X-Forwarded-Host": "evil.example"})
-        ).status == 421
+        forged = forwarded | {"X-Forwarded-Host": "evil.example"}
+        assert (await ask(url, headers=forged)).status == 421
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,8 @@ async def test_the_page_of_a_brand_is_shown_as_its_payers_see_it(
 async def test_the_funnel_counts_what_the_payments_say(
     sandbox: Running, vera: ConsoleBrowser
 ) -> None:
-    assert (
-        b"None of its newest payments has a payment page" in (await vera.get("/brands/demo")).body
-    )
+    page = await vera.text("/brands/demo")
+    assert "None of its newest payments has a payment page" in page
     for scenario in ("success", "cancelled", None):
         made = await sandbox.merchant.accepted("web/payin", scenario=scenario)
         if scenario is not None:

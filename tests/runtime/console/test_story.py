@@ -134,10 +134,8 @@ def test_each_entry_of_the_suspense_book_has_its_sentence_with_both_amounts(
     gateway.receive(a.a_create_payment(), now=a.START)
     text = describe_suspense(entry, gateway.transaction(a.REFERENCE))
     is_settled = reason in (SuspenseReason.SETTLED_LESS, SuspenseReason.SETTLED_MORE)
-    assert (
-        text
-        == f"Asked KES 150.00, {'settled' if is_settled else 'reported success,'} KES 2,449.99."
-    )
+    said = "settled" if is_settled else "reported success,"
+    assert text == f"Asked KES 150.00, {said} KES 2,449.99."
     assert describe_suspense(entry, None) == "Reported success, KES 2,449.99."
 
 
