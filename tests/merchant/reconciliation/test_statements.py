@@ -80,7 +80,7 @@ class Layout:
 SIGNED = {"receipt": "Transaction ID", "amount": "Transaction Amount", "status": "Status"}
 LAYOUTS = {
     "mpesa_paybill": Layout(
-        "described by a test of a bookkeeping program for paybills, no address kept",
+        "described by a test of a bookkeeping program for paybills",
         "KES",
         {},
         "mpesa",
@@ -102,42 +102,35 @@ LAYOUTS = {
         {"receipt": "Transaction ID", "paid_in": "Credit", "paid_out": "Debit", "status": "Status"},
     ),
     "mtn_activity": Layout(
-        "described by programs that read MTN's activity report, no address kept",
-        "UGX",
-        {},
-        "mtn",
-        True,
+        "described by programs that read MTN's activity report", "UGX", {}, "mtn", True
     ),
     "mtn_rwanda": Layout(
-        "described by a lender's reader of statements in Rwanda, no address kept",
+        "described by a lender's reader of statements in Rwanda",
         "RWF",
         {"receipt": "Id", "amount": "Amount", "status": "Status", "fee": "Fee"},
         has_fees=True,
     ),
     "mtn_uganda": Layout(
-        "described by a lender's reader of statements in Uganda (UMTN), no address kept",
+        "described by a lender's reader of statements in Uganda (UMTN)",
         "UGX",
         {"receipt": "Transaction ID", "amount": "Amount", "fee": "Fee"},
         has_fees=True,
     ),
-    "airtel_report": Layout(
-        "described by programs that read Airtel's report, no address kept", "KES", {}, "airtel"
-    ),
+    "airtel_report": Layout("described by programs that read Airtel's report", "KES", {}, "airtel"),
     "airtel_credit_debit": Layout(
-        "described by a lender's reader of Airtel's statements in Uganda (UATL), its first format, "
-        "no address kept",
+        "described by a lender's reader of Airtel's statements in Uganda (UATL), its first format",
         "UGX",
         {**SIGNED, "direction": "Credit/Debit", "fee": "Fee"},
         has_fees=True,
     ),
     "airtel_signed": Layout(
-        "described by the same reader, its second format, no address kept",
+        "described by the same reader, its second format",
         "UGX",
         {**SIGNED, "fee": "Fee"},
         has_fees=True,
     ),
     "airtel_bookkeeping": Layout(
-        "described by a bookkeeping program's parser of Airtel's statements, no address kept",
+        "described by a bookkeeping program's parser of Airtel's statements",
         "KES",
         {"receipt": "Reference", "paid_in": "Credit", "paid_out": "Debit"},
     ),
@@ -147,7 +140,7 @@ LAYOUTS = {
         {"receipt": "Référence", "paid_in": "Crédit", "paid_out": "Débit", "status": "Statut"},
     ),
     "wave_business": Layout(
-        "described by the comment of a parser of Wave Business exports, no address kept",
+        "described by the comment of a parser of Wave Business exports",
         "XOF",
         {"receipt": "Transaction ID", "amount": "Amount", "msisdn": "Counterparty Mobile"},
     ),

@@ -85,12 +85,11 @@ def test_the_delimiter_is_found(file: Path, delimiter: str) -> None:
         ("'0712", "0712"),
         ("'-1", "-1"),
         ("'=1+1", "=1+1"),
-        ("'q", "q"),
+        ("'q", "'q"),
     ],
 )
 def test_what_keeps_a_text_in_a_spreadsheet_is_taken_away(file: Path, kept: str, text: str) -> None:
-    wanted = "'q" if kept == "'q" else text
-    assert receipts_of(file, f"Id,Amount\n{kept},1.00\n") == [wanted]
+    assert receipts_of(file, f"Id,Amount\n{kept},1.00\n") == [text]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
