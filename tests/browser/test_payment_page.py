@@ -72,16 +72,6 @@ def test_without_javascript_the_payment_works_to_the_end(
 
 
 @pytest.mark.spec("W1")
-def test_the_state_is_told_live(page: Page, sandbox: Sandbox) -> None:
-    created = sandbox.create(scenario="phone")
-    page.goto(created["pageUrl"])
-    page.locator(BUTTON).click()
-    expect(page.locator(STATUS)).to_contain_text("Confirm the payment on your phone")
-    expect(page.locator(STATUS)).to_have_attribute("aria-live", "polite")
-    check_axe(page)
-
-
-@pytest.mark.spec("W1")
 def test_a_double_click_two_tabs_and_the_back_button_do_no_harm(
     page: Page, sandbox: Sandbox, shop: Shop
 ) -> None:
@@ -122,7 +112,9 @@ def test_pressing_after_the_end_still_leads_back(
 
 
 @pytest.mark.spec("W1")
-def test_it_is_used_with_the_keyboard_alone(page: Page, sandbox: Sandbox) -> None:
+def test_it_is_used_with_the_keyboard_alone_and_tells_its_state(
+    page: Page, sandbox: Sandbox
+) -> None:
     created = sandbox.create(scenario="phone")
     page.goto(created["pageUrl"])
     page.keyboard.press("Tab")
@@ -131,6 +123,8 @@ def test_it_is_used_with_the_keyboard_alone(page: Page, sandbox: Sandbox) -> Non
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.keyboard.press("Enter")
     expect(page.locator(STATUS)).to_contain_text("Confirm the payment on your phone")
+    expect(page.locator(STATUS)).to_have_attribute("aria-live", "polite")
+    check_axe(page)
 
 
 @pytest.mark.spec("W1")
