@@ -42,9 +42,7 @@ def _pass_time(directory: Path, days: int) -> None:
 
 @pytest.mark.spec("S1")
 @pytest.mark.usefixtures("standing_clock")
-@pytest.mark.parametrize(
-    "operation", ["direct/payin", "direct/payout", "qr/payin", "web/payin", "direct/taxpayout"]
-)
+@pytest.mark.parametrize("operation", ["direct/payout", "web/payin"])
 async def test_every_payment_begins_pending_and_is_pending_until_a_result(
     sandbox: Running, operation: str
 ) -> None:
