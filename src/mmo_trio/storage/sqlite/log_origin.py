@@ -10,7 +10,6 @@ second before."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -19,36 +18,13 @@ from urllib.parse import quote
 
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.sqlite.files import ServingProbe
-
-# The salts in the header of the log, which are others whenever it is begun anew
-# (https://www.sqlite.org/fileformat.html#the_write_ahead_log).
-_SALTS_AT: Final = 16
-_SALTS_BYTES: Final = 8
+from mmo_trio.storage.sqlite.open_files import log_name, log_path
 
 # In the statements that note the log. The commit that begins a log has read the name of the one
 # before, and the next one notes it: the epoch before that one is in the database file, unless it
 # was raised by the commit that began the log. Its parameters are the log's name, whether the last
 # commit may have raised the epoch, and the name once more.
 NOTE_LOG: Final = "log_epoch = iif(log_name = ?, log_epoch, epoch - ?), log_name = ?"
-
-
-def log_name(path: Path) -> str:
-    """Return what tells the present log of a database from those before; empty where there is
-    none."""
-    try:
-        log = os.open(log_path(path), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
-
-    try:
-        return os.pread(log, _SALTS_BYTES, _SALTS_AT).hex()
-    finally:
-        os.close(log)
-
-
-def log_path(path: Path) -> str:
-    """Return where SQLite keeps the log of a database."""
-    return f"{path}-wal"
 
 
 def require_own_log(path: Path, *, serving: bool) -> None:

@@ -1,5 +1,5 @@
-"""Watches the files that SQLite has open: whether they are still where they were, and how long the
-log is.
+"""Watches the files that SQLite has open: whether they are still where they were, which log it is,
+and how long that is.
 
 SQLite keeps what it has open when somebody removes or replaces a file: it would go on to commit
 into a file that nobody finds again.
@@ -28,6 +28,11 @@ FileIdentity: TypeAlias = tuple[int, int]
 
 _LOG_SUFFIXES: Final = ("-wal", "-shm")
 
+# The salts in the header of the log, which are others whenever it is begun anew
+# (https://www.sqlite.org/fileformat.html#the_write_ahead_log).
+_SALTS_AT: Final = 16
+_SALTS_BYTES: Final = 8
+
 # The length from which the log is emptied: half as long again as it is without long reads. It grows
 # a little further while the present reads end.
 LOG_BYTES_MAX: Final = 12 * 1024 * 1024
@@ -37,6 +42,25 @@ READS_END_WITHIN: Final = Span(500 * MILLISECOND)
 
 # How long another process may be waited for.
 _BUSY_TIMEOUT_MS: Final = 200
+
+
+def log_name(path: Path) -> str:
+    """Return what tells the present log of a database from those before; empty where there is
+    none."""
+    try:
+        log = os.open(log_path(path), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+
+    try:
+        return os.pread(log, _SALTS_BYTES, _SALTS_AT).hex()
+    finally:
+        os.close(log)
+
+
+def log_path(path: Path) -> str:
+    """Return where SQLite keeps the log of a database."""
+    return f"{path}-wal"
 
 
 class OpenFiles:

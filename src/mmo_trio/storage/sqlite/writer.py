@@ -26,8 +26,8 @@ from mmo_trio.storage.sqlite.connection import (
     raise_translated,
     refuse_closed,
 )
-from mmo_trio.storage.sqlite.log_origin import NOTE_LOG, log_name
-from mmo_trio.storage.sqlite.open_files import LogBound, OpenFiles
+from mmo_trio.storage.sqlite.log_origin import NOTE_LOG
+from mmo_trio.storage.sqlite.open_files import LogBound, OpenFiles, log_name
 from mmo_trio.storage.sqlite.statements import RecentTransactions
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from mmo_sansio.values.clock import SECOND, MonotonicInstant
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.sqlite import SqliteStore
-from mmo_trio.storage.sqlite.log_origin import log_name, log_path
+from mmo_trio.storage.sqlite.open_files import log_name, log_path
 from mmo_trio.storage.sqlite.writer import WriteAttempt
 from tests.support.effort import by_effort
 from tests.support.sqlite_store import StoreFile, TrioClock
