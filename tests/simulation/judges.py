@@ -12,7 +12,8 @@ from typing import Any
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderNeverReceived
-from mmo_sansio.values.clock import DAY, SECOND, from_datetime
+from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.values.clock import DAY, HOUR, SECOND, from_datetime
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Stage, Status, Transaction, Type
 from tests.simulation.breaker_judge import one_breaker_holds_over_all_processes
@@ -42,6 +43,7 @@ from tests.simulation.statement_judges import (
     the_merchants_accounts_have_moved_by_that,
     what_is_paid_beside_a_prompt_is_its_payers,
     what_is_paid_unasked_is_in_the_books,
+    what_is_told_as_failed_was_not_paid,
     what_was_forged_is_no_money,
 )
 from tests.simulation.world.books import WorldBooks
@@ -75,6 +77,13 @@ UNDISTURBED_S = 60.0
 """The longest that an undisturbed payment takes."""
 
 ABSENT = "absent"
+_LEFT_OPEN = (
+    PaymentEnding.NEVER,
+    PaymentEnding.DENIED,
+    PaymentEnding.UNDOCUMENTED,
+    PaymentEnding.AFTER_EXPIRY,
+)
+"""Endings by which an operator does not say at once what has come of a payment."""
 
 Judge = Callable[[SimulatedWorld, WorldBooks], Iterator[str]]
 
@@ -205,6 +214,46 @@ def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str
                 yield f"{reference} expired after {lived_s:.0f} s"
 
 
+def an_expired_payment_was_asked_about(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """S3, S5: no payment is given up that its operator was not asked about in its last hour, where
+    it can be."""
+    if _may_have_lost_time(world):
+        return
+    within_s = HOUR / SECOND + 2 * world.plan.rest_step_s + LATE_S
+    for reference, each in books.transactions.items():
+        if not _was_given_up(each) or _cannot_be_asked_about(each):
+            continue
+        ended_s = _ended_s(world, reference)
+        asked_s = [at_s for at_s, _ in world.commits.conversations.get(reference, ())]
+        if not any(ended_s - within_s <= at_s <= ended_s for at_s in asked_s):
+            yield f"{reference} has expired, and nobody had asked about it for an hour"
+
+
+def an_open_payment_stands_before_staff(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """S5: staff see each payment that is given up at last from its first unknown hour on."""
+    if any(each.kind is FaultKind.CLOCK_STEPPED for each in world.periods):
+        return
+    for reference, each in books.transactions.items():
+        begun = each.progress.submitted_at
+        if begun is None or not _was_given_up(each):
+            continue
+        begin_s = (begun + STUCK_AFTER - TRUE_TIME_AT_START) / SECOND + LATE_S
+        missed_s = [
+            at_s
+            for at_s, seen in world.staff.looks
+            if begin_s < at_s < _ended_s(world, reference) and reference not in seen
+        ]
+        if missed_s:
+            yield f"{reference} is open, and staff did not see it at {missed_s[0]:.0f} s"
+
+
+def _was_given_up(transaction: Transaction) -> bool:
+    """Return whether a payment that was submitted has ended without a result."""
+    progress = transaction.progress
+    is_expired = progress.error_code is ErrorCode.TRANSACTION_EXPIRED
+    return is_expired and progress.submitted_at is not None
+
+
 def every_payment_ends_once_nothing_is_wrong(
     world: SimulatedWorld, books: WorldBooks
 ) -> Iterator[str]:
@@ -221,11 +270,7 @@ def every_payment_ends_once_nothing_is_wrong(
         ):
             continue
         stages = world.commits.stages[reference]
-        if (
-            _ending(world, each) is PaymentEnding.NEVER
-            or _is_contradicted(each)
-            or _is_denied(each, stages)
-        ):
+        if _ending(world, each) in _LEFT_OPEN or _is_contradicted(each) or _is_denied(each, stages):
             continue
         since_s = max(quiet_s, can_be_asked_about_since_s(stages))
         if _ended_s(world, reference) > since_s + TAKEN_UP_S + 2 * world.plan.rest_step_s:
@@ -327,7 +372,7 @@ def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBook
             if each.order.flow is not Flow.DIRECT:
                 continue  # Its payer takes his time.
             ending = _ending(world, each)
-            if ending in (PaymentEnding.LATE, PaymentEnding.NEVER):
+            if ending not in (PaymentEnding.AT_ONCE, PaymentEnding.REFUSED):
                 continue
             if each.progress.error_code is ErrorCode.USER_BUSY:
                 # M-Pesa asks a phone for one payment at a time, and refuses the next one at once.
@@ -500,6 +545,7 @@ JUDGES: Sequence[Judge] = (
     the_operators_book_equals_ours,
     what_is_paid_unasked_is_in_the_books,
     what_is_paid_beside_a_prompt_is_its_payers,
+    what_is_told_as_failed_was_not_paid,
     what_was_forged_is_no_money,
     the_merchants_accounts_have_moved_by_that,
     money_goes_back_once,
@@ -508,6 +554,8 @@ JUDGES: Sequence[Judge] = (
     nothing_is_asked_back_that_is_not_left,
     a_report_counts_for_what_it_answers,
     every_payment_ends,
+    an_expired_payment_was_asked_about,
+    an_open_payment_stands_before_staff,
     every_payment_ends_once_nothing_is_wrong,
     an_undisturbed_payment_succeeds_soon,
     an_end_never_changes,

@@ -4,7 +4,7 @@ what was forged, and the merchant's own accounts."""
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -13,7 +13,7 @@ from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.values.model import Flow, Source, Status, Transaction, Type
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from tests.simulation.world.books import WorldBooks
-from tests.simulation.world.operator import WorldOperator
+from tests.simulation.world.operator import PaymentEnding, WorldOperator
 from tests.simulation.world.world import SimulatedWorld
 
 UNTRUE: Final = frozenset({SuspenseReason.UNCONFIRMED_DEPOSIT, SuspenseReason.UNMATCHED_DEPOSIT})
@@ -40,6 +40,18 @@ def what_is_paid_unasked_is_in_the_books(world: SimulatedWorld, books: WorldBook
             for each in found:
                 if each.order.flow in (Flow.PUSH, Flow.QR) and receipt not in paid:
                     yield f"{each.reference} is a success with {receipt}, which was never paid"
+
+
+def what_is_told_as_failed_was_not_paid(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """S2, S6: nobody is told as failed what was paid, but where an operator has said so itself, or
+    staff have; an expiry says that nothing is known."""
+    for operator in world.operators.values():
+        for about, _ in _asked_successes(operator, books):
+            is_told = about.progress.completion_source not in (Source.EXPIRY, Source.MANUAL)
+            endings = map(operator.endings.get, operator.kind.names(about.reference))
+            is_denied = operator.has_told_wrongly or PaymentEnding.DENIED in endings
+            if about.status is Status.FAILED and is_told and not is_denied:
+                yield f"{about.reference} is told as failed, and was paid"
 
 
 def what_was_forged_is_no_money(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
@@ -86,15 +98,15 @@ def the_merchants_accounts_have_moved_by_that(
     for operator in world.operators.values():
         if not operator.opening:
             continue
-        accounts, expected = operator.kind.accounts, Counter[str]()
+        accounts, expected = operator.kind.accounts, defaultdict[str, Decimal](Decimal)
         for about, row in _asked_successes(operator, books):
             sign = 1 if about.order.type is Type.PAYIN else -1
-            expected[accounts[about.order.type]] += sign * Decimal(row["amount"])  # type: ignore[assignment]
+            expected[accounts[about.order.type]] += sign * Decimal(row["amount"])
         for row in operator.unasked:
             if row["result"] == "success":
-                expected[accounts[Type.PAYIN]] += Decimal(row["amount"])  # type: ignore[assignment]
+                expected[accounts[Type.PAYIN]] += Decimal(row["amount"])
         for row in operator.sent_back:
-            expected[accounts[operator.kind.pays_back_by]] -= Decimal(row["amount"])  # type: ignore[assignment]
+            expected[accounts[operator.kind.pays_back_by]] -= Decimal(row["amount"])
 
         balances = operator.balances()
         for account in sorted(set(accounts.values())):

@@ -22,7 +22,7 @@ from mmo_simulators.common.faults import (
     PollWith,
 )
 from tests.support.equal_rows import names_by_cells
-from tests.support.operator_course import Script, ScriptedWorld, play
+from tests.support.operator_course import Course, Script, play
 from tests.support.operator_kinds import MPESA_WITH_PULL, OPERATORS, Operator
 
 SOON = EndAfter(SECOND)
@@ -196,8 +196,8 @@ def _refusal(column: Column, state: str) -> Script | None:
     return Script({column.submission: (SOON,)}, refused={"operator_state": state})
 
 
-def play_cell(row: str, column: str) -> ScriptedWorld | None:
-    """Return the world of this cell at its end; None where it can't happen."""
+def play_cell(row: str, column: str) -> Course | None:
+    """Return the course of this cell at its end; None where it can't happen."""
     where = COLUMNS[column]
     script = ROWS[row](where)
     return None if script is None else play(where.operator, where.operation, script)
@@ -210,25 +210,25 @@ OPERATORS_OWN_WORD: Mapping[str, Sequence[str]] = {
 common errors)."""
 
 
-def is_told_wrong(row: str, column: str, world: ScriptedWorld) -> bool:
+def is_told_wrong(row: str, column: str, course: Course) -> bool:
     """Tell whether a paid payment is told as failed, and no entry of the suspense book says so,
     though there was a way to know."""
-    progress = world.payment.progress
+    progress = course.payment.progress
     is_expired = progress.error_code is ErrorCode.TRANSACTION_EXPIRED
-    if not world.is_paid or progress.stage is Stage.SUCCEEDED or is_expired or world.suspense:
+    if not course.is_paid or progress.stage is Stage.SUCCEEDED or is_expired or course.suspense:
         return False
     return column not in OPERATORS_OWN_WORD.get(row, ())
 
 
-def cell_text(world: ScriptedWorld | None) -> str:
+def cell_text(course: Course | None) -> str:
     """Return what the table says of a course of events."""
-    if world is None:
+    if course is None:
         return "–"
-    progress = world.payment.progress
+    progress = course.payment.progress
     if progress.error_code is ErrorCode.TRANSACTION_EXPIRED:
-        return "expires, suspense book" if world.suspense else "expires"
+        return "expires, suspense book" if course.suspense else "expires"
     told = "✓" if progress.stage is Stage.SUCCEEDED else f"`{progress.error_code}`"
-    minutes = -(-world.ended_after // MINUTE)
+    minutes = -(-course.ended_after // MINUTE)
     if minutes > 1:
         told += f" {minutes} min" if minutes <= 60 else f" {-(-minutes // 60)} h"
     return told

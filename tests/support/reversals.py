@@ -1,10 +1,9 @@
-"""Builds reversals as they are on record when an operator is asked, holds conversations about them,
-and compares them with an operator's book."""
+"""Builds reversals as they are on record when an operator is asked, and holds conversations about
+them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -12,7 +11,6 @@ from mmo_sansio.messages.reversals import ReversalReport
 from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, drive
 from mmo_sansio.testing import START
 from mmo_sansio.values.model import Transaction
-from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState
 
 LOST = ExchangeFailed("The connection was reset.", may_have_arrived=True)
@@ -60,23 +58,3 @@ def reversal_report(
 def json_answer(status: int, document: object = None) -> HttpResponse:
     """An answer in JSON; None: without a body."""
     return HttpResponse(status, (), b"" if document is None else json.dumps(document).encode())
-
-
-def check_back(payment: Transaction, known: Sequence[Reversal], back: Money) -> None:
-    """Compare what the operator's book says went back of a payment with its reversals: those that
-    have succeeded, and of those of which only a person knows more, any."""
-    succeeded = sum(each.amount.minor for each in known if each.state is ReversalState.SUCCEEDED)
-    unsure = (ReversalState.UNKNOWN, ReversalState.MOVED_AFTER_ALL)
-    open_ = [each for each in known if each.state in unsure]
-    sums = {succeeded}
-    for each in open_:
-        sums |= {one + each.amount.minor for one in sums}
-    assert back.minor <= payment.order.requested.minor, (
-        f"{payment.reference}: more went back than was paid"
-    )
-    assert back.minor in sums, (
-        f"{payment.reference}: {back} went back, {succeeded} is on record, {known}"
-    )
-    assert not [
-        each for each in known if each.state in (ReversalState.APPROVED, ReversalState.REQUESTED)
-    ]

@@ -167,7 +167,7 @@ async def test_no_recording_of_an_operator_that_says_everything_back_names_anyth
     is_elsewhere = operator.confirms_elsewhere
     simulator = operator.open()[1]
     options = options_of(name, simulator)
-    msisdn = operator.msisdns[0].removeprefix("+")
+    msisdn = operator.msisdn.removeprefix("+")
     echoing = EchoingSimulator(simulator, (*PEOPLE, msisdn, f"+{msisdn}", f"0{msisdn[3:]}"))
     async with (
         run_operator_gateway(

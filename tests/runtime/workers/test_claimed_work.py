@@ -37,8 +37,8 @@ from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Scheduler
 from tests.runtime.workers.providers.test_worker import PlainProvider
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
 from tests.support.effort import by_effort
-from tests.support.operator_world import VirtualClock as OperatorClock
-from tests.support.operator_world import moment
+from tests.support.operator_course import VirtualClock as OperatorClock
+from tests.support.operator_course import moment
 from tests.support.planted_faults import UNANSWERED, Fault, Planter, World
 from tests.support.sqlite_store import StoreFile
 from tests.support.stored_ledger import store_ledger

@@ -44,6 +44,8 @@ SPARE_DESCRIPTORS_MAX: Final = 6
 FORGERIES_MAX: Final = 20
 RESOLUTIONS_MAX: Final = 10
 RELEASED_AGAIN_AFTER_S: Final = 20.0
+CHECKS: Final = 3
+CHECKED_AGAIN_AFTER_S: Final = 600.0
 SHARE_MAX: Final = 0.7
 """The largest share of messages that a fault affects, so that something gets through."""
 
@@ -57,6 +59,8 @@ _WEATHER: Final[Mapping[FaultKind, str]] = MappingProxyType(
         FaultKind.NOTIFICATIONS_LATE: "notification_late",
         FaultKind.NOTIFICATIONS_REPEATED: "notification_repeated",
         FaultKind.NOTIFICATIONS_CONTRADICT: "notification_contradicts",
+        FaultKind.OPERATOR_GARBLES: "garbled",
+        FaultKind.REQUESTS_LATE: "request_late",
     }
 )
 OF_ONE_GATEWAY: Final = frozenset(
@@ -151,6 +155,8 @@ class FaultRunner:
                     await self._forge(fault)
                 case FaultKind.DESCRIPTORS_SHORT:
                     await self._take_descriptors(fault)
+                case FaultKind.API_OPERATORS_REFUSED:
+                    await self._refuse_api_operators(fault)
                 case FaultKind.BRAND_HELD:
                     await self._hold(fault)
                 case FaultKind.STAFF_RESOLVE:
@@ -274,6 +280,19 @@ class FaultRunner:
             reference = operator.random.choice(known[-10:] or ["01M3250V0AWP6N2Y6A31RYKF8Y"])
             await operator.forge(reference, is_success=operator.random.random() < 0.5)
             await self.world.schedule.sleep(operator.random.uniform(0.0, 2.0))
+
+    async def _refuse_api_operators(self, fault: WorldFault) -> None:
+        """Refuse a merchant's API operators for a while. Once that is mended, staff ask whether it
+        is, as the alarm makes them."""
+        for operator in self.world.operators.values():
+            if operator.kind.refusals:
+                active, *refusals = operator.kind.refusals
+                operator.change_accounts(refusals[fault.target % len(refusals)])
+                await self.world.schedule.sleep(fault.lasts_s)
+                operator.change_accounts(active)
+                for _ in range(CHECKS):
+                    await self.world.staff.ask_for_check(operator.name)
+                    await self.world.schedule.sleep(CHECKED_AGAIN_AFTER_S)
 
     async def _hold(self, fault: WorldFault) -> None:
         """Put a merchant on hold for a while; who ends that goes on until it is done."""

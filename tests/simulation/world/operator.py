@@ -12,13 +12,15 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import Factory, define, evolve
+import trio
+from attrs import Factory, define, evolve, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span
 from mmo_simulators.common.faults import (
     ANY_OPERATION,
+    CallBack,
     DroppedConnection,
     EndAfter,
     EndWith,
@@ -39,6 +41,8 @@ from tests.simulation.world.schedule import WorldSchedule
 from tests.simulation.world.trace import SimulationTrace
 
 OPERATOR_PORT: Final = 443
+OF_ONE_CONNECTION: Final = (b"host", b"content-length", b"connection", b"transfer-encoding")
+"""Fields that a request gets anew when it is sent again."""
 UNASKED: Final = "c2b"
 """How M-Pesa's book calls what nobody was asked for."""
 
@@ -60,6 +64,10 @@ class OperatorWeather:
     """The answer is 503, and nothing is done."""
     rate_limited: float = 0.0
     """The answer is 429, and nothing is done."""
+    garbled: float = 0.0
+    """The answer is a page of its maintenance, and the request was carried out or was not."""
+    request_late: float = 0.0
+    """The connection is closed, and the request arrives all the same, when nobody waits for it."""
 
 
 class PaymentEnding(Enum):
@@ -75,6 +83,10 @@ class PaymentEnding(Enum):
     """The operator never tells a result."""
     DENIED = "denied"
     """It succeeds late, and whoever asks about it is told that it has failed."""
+    UNDOCUMENTED = "undocumented"
+    """It fails with a code that may mean anything."""
+    AFTER_EXPIRY = "after expiry"
+    """It succeeds when the gateway has given it up."""
 
 
 ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
@@ -87,6 +99,18 @@ ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
 )
 """The share of each. A payment that never ends is polled some eighty times in three days, so one of
 them costs as much time as ten others: few worlds need more than one."""
+ALL_ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
+    {
+        PaymentEnding.AT_ONCE: 0.60,
+        PaymentEnding.REFUSED: 0.15,
+        PaymentEnding.UNDOCUMENTED: 0.08,
+        PaymentEnding.LATE: 0.08,
+        PaymentEnding.NEVER: 0.01,
+        PaymentEnding.DENIED: 0.05,
+        PaymentEnding.AFTER_EXPIRY: 0.03,
+    }
+)
+"""The share of each where all that can be done with an operator is played."""
 REVERSAL_ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
     {
         PaymentEnding.AT_ONCE: 0.75,
@@ -97,6 +121,11 @@ REVERSAL_ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
 )
 """The share of each among the requests for money back."""
 LATE_MAX_S: Final = 3_000.0
+EXPIRED_AFTER: Final = Span(3 * DAY + HOUR)
+TOLD_OFTEN: Final = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 5, 180))
+"""When an operator tells a result that it denies whenever it is asked."""
+LATE_REQUEST_S: Final = (1.0, 20.0, 60.0)
+"""How long a request is on its way of which nobody waits for an answer, one of these."""
 CORRECTED_AFTER_S: Final = (0, 1, 600)
 """How long after a wrong result the true one follows, one of these."""
 CORRECTED_LATE_AFTER_S: Final = (*CORRECTED_AFTER_S, 20_000, 60_000)
@@ -121,6 +150,8 @@ class WorldOperator:
     random: Random
     trace: SimulationTrace
     schedule: WorldSchedule
+    is_whole: bool = False
+    """Whether all that can be done with it is played, and more of what can go wrong there."""
     insists: bool = False
     """Whether it repeats a true result that follows upon a wrong one until that is taken."""
     weather: OperatorWeather = Factory(OperatorWeather)
@@ -142,6 +173,8 @@ class WorldOperator:
     """The notifications that were sent, from which forgers and faulty networks repeat."""
     accepted: list[HttpRequest] = Factory(list)
     """The notifications that the gateway has accepted."""
+    _late: trio.Nursery = field(init=False)
+    """Sends what arrives late."""
     opening: Mapping[str, Decimal] = Factory(dict)
     """What was on each account at the beginning, where all that can be done with it is played."""
 
@@ -158,6 +191,11 @@ class WorldOperator:
     def unasked(self) -> Sequence[Mapping[str, Any]]:
         """The payments in its book that somebody has made of his own accord, or by a code."""
         return [each for each in self.simulator.snapshot()["payments"] if each["kind"] == UNASKED]
+
+    def change_accounts(self, members: Mapping[str, object]) -> None:
+        """Give the merchant's own accounts these members."""
+        accounts = sorted(set(self.kind.accounts.values()))
+        self.simulator.open_accounts([{"account": each, **members} for each in accounts])
 
     def balances(self) -> Mapping[str, Decimal]:
         """Return what is on each account with it."""
@@ -179,12 +217,13 @@ class WorldOperator:
 
     async def run(self, process: SimulatedProcess) -> None:
         """Serve until cancelled."""
-        await serve_on_listeners(
-            _MisfortunateSimulator(self.simulator, self),
-            [self.party.listen(OPERATOR_PORT)],
-            send_callback=self._notify,
-            now=self.now,
-        )
+        async with trio.open_nursery() as self._late:
+            await serve_on_listeners(
+                _MisfortunateSimulator(self.simulator, self),
+                [self.party.listen(OPERATOR_PORT)],
+                send_callback=self._notify,
+                now=self.now,
+            )
 
     def misfortune(self, request: HttpRequest) -> HttpResponse | DroppedConnection | None:
         """Return what a request meets with instead of the operator; None when it arrives."""
@@ -193,15 +232,29 @@ class WorldOperator:
             (weather.request_lost, "request_lost", DroppedConnection()),
             (weather.unavailable, "operator_unavailable", json_response(503, {})),
             (weather.rate_limited, "operator_rate_limited", json_response(429, {})),
+            (weather.request_late, "request_late", DroppedConnection()),
+            (weather.garbled / 2, "answer_garbled", self.kind.maintenance[0]),
         ):
             if chance < share:
                 self.trace.add(name, self.name, request.method)
                 asked_back = self.kind.reversal(request) if self.kind.names_reversals else None
                 if asked_back is not None:
                     self.lost_reversals.append(asked_back)
+                if name == "request_late":
+                    self._late.start_soon(self._arrive_late, request)
+                if name == "answer_garbled":
+                    return self.random.choice(self.kind.maintenance)
                 return reaction
             chance -= share
         return None
+
+    async def _arrive_late(self, request: HttpRequest) -> None:
+        """Let a request arrive of whose answer nobody hears."""
+        await self.schedule.sleep(self.random.choice(LATE_REQUEST_S))
+        target = f"https://{self.party.host}".encode() + request.target
+        headers = tuple(each for each in request.headers if each[0] not in OF_ONE_CONNECTION)
+        with suppress(ExchangeFailed):
+            await self.send(evolve(request, target=target, headers=headers))
 
     def observe(self, request: HttpRequest, response: HttpResponse | DroppedConnection) -> None:
         """Count submissions and requests for money back that have arrived, and answers that one is
@@ -218,7 +271,8 @@ class WorldOperator:
     def plan_ending(self, request: HttpRequest) -> None:
         """Decide how the payment ends that a request submits, or the reversal that it asks for."""
         name, asked_back = self.kind.submission(request), self.kind.reversal(request)
-        what, endings, refusal = "payment_ends", ENDINGS, self.kind.refusal
+        what, refusal = "payment_ends", self.kind.refusal
+        endings = ALL_ENDINGS if self.is_whole else ENDINGS
         if asked_back is not None:
             name, what = reversal_name(asked_back), "reversal_ends"
             endings, refusal = REVERSAL_ENDINGS, self.kind.reversal_refusal
@@ -231,6 +285,14 @@ class WorldOperator:
         match self.endings[name]:
             case PaymentEnding.REFUSED:
                 faults = [EndWith(refusal)]
+            case PaymentEnding.UNDOCUMENTED:
+                faults = [EndWith(self.random.choice(self.kind.failures))]
+            case PaymentEnding.AFTER_EXPIRY:
+                faults = [EndAfter(EXPIRED_AFTER)]
+            case PaymentEnding.DENIED if asked_back is None:
+                faults = [EndAfter(MINUTE), CallBack(TOLD_OFTEN)]
+                if self.kind.contradiction is not None:
+                    faults.append(PollWith(self.kind.contradiction))
             case PaymentEnding.LATE | PaymentEnding.DENIED as ending:
                 faults = [EndAfter(Span(round(self.random.uniform(60.0, LATE_MAX_S) * SECOND)))]
                 faults += [PollWith(refusal)] if ending is PaymentEnding.DENIED else []
@@ -242,7 +304,11 @@ class WorldOperator:
 
     def lose_answer(self, response: HttpResponse) -> HttpResponse | DroppedConnection:
         """Return the answer to a request that was carried out, or as much of it as is sent."""
-        if self.random.random() >= self.weather.answer_lost:
+        chance = self.random.random()
+        if chance < self.weather.garbled / 2:
+            self.trace.add("answer_garbled_after", self.name)
+            return self.random.choice(self.kind.maintenance)
+        if chance >= self.weather.answer_lost:
             return response
         self.trace.add("answer_lost", self.name)
         return DroppedConnection(response=response, sent_share=self.random.random())
@@ -269,11 +335,15 @@ class WorldOperator:
             await self.forge(self.lost_reversals.pop(), is_success=True)
 
     async def _call(self, request: HttpRequest) -> HttpResponse:
-        with self.schedule.activity():
-            response = await call_back(request, open_stream=self.party.open_stream)
+        response = await self.send(request)
         if response.status < 300:
             self.accepted.append(request)
         return response
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """Send this request to the gateway, or to the operator itself. Raises ExchangeFailed."""
+        with self.schedule.activity():
+            return await call_back(request, open_stream=self.party.open_stream)
 
     async def _insist(self, request: HttpRequest) -> HttpResponse:
         """Notify until the gateway has taken it, and return its answer."""
@@ -286,7 +356,7 @@ class WorldOperator:
 
     async def _notify(self, request: HttpRequest) -> HttpResponse:
         """Send a notification as the weather lets it through. Raises ExchangeFailed."""
-        if b'"BillRefNumber"' in request.body:
+        if self.is_whole and b'"BillRefNumber"' in request.body:
             return await self._insist(request)  # It cannot be asked about what nobody asked for.
         weather, chance = self.weather, self.random.random()
         if chance < weather.notification_lost:

@@ -63,10 +63,34 @@ _MPESA_SUBMISSIONS: Final = {
     b"/paymentrequest": "OriginatorConversationID",
     b"/remittax": "Remarks",
 }
+MPESA_MAINTENANCE: Final = tuple(
+    HttpResponse(status, ((b"content-type", b"application/json"),), body)
+    for status, body in (
+        (
+            500,
+            b'{"requestId":"1","errorCode":"500.003.1001","errorMessage":"Service is currently '
+            b'unreachable."}',
+        ),
+        (503, b'{"errorCode":"","errorMessage":"Service is temporarily unavailable"}'),
+        (500, b'{"requestId":"","errorCode":"","errorMessage":""}'),
+        (
+            503,
+            b"<html><head><META NAME='robots'></head><body><iframe "
+            b"src='/_Incapsula_Resource'></iframe></body>",
+        ),
+    )
+)
+"""As captured in 2026."""
 _MPESA_SHORTCODE: Final = "174379"
 _MPESA_TILL: Final = "174380"
 _MPESA_SECRET: Final = "consumer-secret"
 _MPESA_BAD_TOKEN: Final = b'"404.001.03"'
+
+
+UNREADABLE: Final = tuple(
+    HttpResponse(status, (), b"<html>Oops") for status in (200, 500, 502, 503, 504)
+)
+"""Pages of what stands before an operator."""
 
 
 @frozen
@@ -100,6 +124,11 @@ class OperatorKind:
     failures: Sequence[str] = ()
     """More results of a payment that is not made, in its code; the last is one that it has not
     documented."""
+    maintenance: Sequence[HttpResponse] = UNREADABLE
+    """What it answers while it is maintained."""
+    refusals: Sequence[Mapping[str, object]] = ()
+    """Members of an account whose API operator is refused; the first are those of one that is
+    not."""
     contradiction: str | None = None
     """The failure that questions about a paid payment may be answered with; None: they are not."""
     accounts: Mapping[Type, str] = MappingProxyType({})
@@ -489,6 +518,13 @@ def operator_kinds(confirmed: PromptsConfirmed) -> Mapping[str, OperatorKind]:
                 "reversal",
                 "2028",
                 failures=("1", "2040", "17", "SOMETHING_NEW"),
+                maintenance=(*UNREADABLE, *MPESA_MAINTENANCE),
+                refusals=(
+                    {"operator_state": "active", "roles": None},
+                    {"operator_state": "expired"},
+                    {"operator_state": "locked"},
+                    {"roles": ["b2c", "tax"]},
+                ),
                 contradiction="1037",
                 accounts={
                     Type.PAYIN: _MPESA_SHORTCODE,

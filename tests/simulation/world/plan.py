@@ -4,7 +4,7 @@ fault."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from random import Random
 from types import MappingProxyType
@@ -82,6 +82,12 @@ class FaultKind(StrEnum):
     """Staff put a merchant on hold for a while."""
     STAFF_RESOLVE = "staff_resolve"
     """Staff end payments by hand, rightly and wrongly."""
+    OPERATOR_GARBLES = "operator_garbles"
+    """An operator answers with pages of its maintenance, whatever it has done."""
+    REQUESTS_LATE = "requests_late"
+    """Requests arrive at an operator when nobody waits for their answers any more."""
+    API_OPERATORS_REFUSED = "api_operators_refused"
+    """The password of an API operator expires or is locked, or a role is missing."""
 
 
 class PromptsConfirmed(StrEnum):
@@ -105,8 +111,19 @@ WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
 """The share of seeds in which each kind of fault exists at all."""
 OF_STAFF: Final = frozenset({FaultKind.BRAND_HELD, FaultKind.STAFF_RESOLVE})
 """What staff do, of which each kind is drawn by a generator of its own."""
+OF_OPERATORS: Final = (
+    FaultKind.OPERATOR_GARBLES,
+    FaultKind.REQUESTS_LATE,
+    FaultKind.API_OPERATORS_REFUSED,
+)
+"""What goes wrong only where all that can be done with an operator is played."""
 CALM_SHARE: Final = 0.15
 """The share of seeds without any fault, in which everything must go well."""
+OF_OPERATORS_SHARE: Final = 0.7
+"""The share of the seeds of such worlds in which each of these kinds exists."""
+TOLD_LATE_S: Final = 3.2 * DAY_S
+"""How much longer such a world lasts: some payments are made after their expiry, and an operator
+that answers by notifications is asked about these for three days more."""
 OCCURRENCES_MAX: Final = 6
 AWAITING: Final = frozenset(
     {
@@ -184,13 +201,26 @@ class WorldPlan:
         return evolve(self, payments=self.payments[:count])
 
     def with_operators(self, names: Collection[str]) -> WorldPlan:
-        """Return the same plan with these operators, and all that can be done with each."""
+        """Return the same plan with these operators, and all that can be done with each, and with
+        what can go wrong there unless nothing does."""
+        more = (each for kind in OF_OPERATORS for each in self._faults_of_operators(kind))
+        faults = sorted((*self.faults, *more), key=lambda each: each.at_s) if self.faults else ()
         return evolve(
             self,
             operators=len(names),
             prompts_confirmed=PromptsConfirmed.NOT,
             only_with=tuple(names),
+            faults=tuple(faults),
+            lasts_s=self.lasts_s + TOLD_LATE_S,
         )
+
+    def _faults_of_operators(self, kind: FaultKind) -> Iterator[WorldFault]:
+        random = Random(f"{self.seed}/{kind}")
+        if random.random() < OF_OPERATORS_SHARE:
+            for _ in range(random.randint(1, OCCURRENCES_MAX)):
+                at_s = random.choice(self.payments) + random.expovariate(1 / AIMED_AFTER_S)
+                lasts_s = random.choice((12.0, 300.0, 3_000.0))
+                yield WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random())
 
     def with_each_payment_met(self, kind: FaultKind) -> WorldPlan:
         """Return the same plan with two gateways on one store and with a fault of this kind at each
@@ -233,6 +263,8 @@ def draw_plan(
     )
     faults: list[WorldFault] = []
     for kind in FaultKind:
+        if kind in OF_OPERATORS:
+            continue
         drawn = Random(f"{seed}/{kind}") if kind in OF_STAFF else random
         exists, count = drawn.random() < WEIGHTS[kind], drawn.randint(1, OCCURRENCES_MAX)
         for _ in range(count):

@@ -16,6 +16,7 @@ from attrs import Factory, define
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
@@ -24,7 +25,14 @@ from mmo_trio.admin.brand_hold import stop_unsubmitted
 from mmo_trio.admin.resolution import ResolutionRefused, Resolutions, ResolutionUser
 from mmo_trio.admin.reversals import ReversalRefused, Reversals, money_left
 from mmo_trio.console.context import ConsoleContext
-from mmo_trio.storage.interface.admin_types import BrandHold, ConsoleUser, Role
+from mmo_trio.storage.interface.admin_types import (
+    BrandHold,
+    ConsoleUser,
+    NoteTopic,
+    ProviderNote,
+    Role,
+)
+from mmo_trio.workers.providers.account_notes import REQUESTED
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.world.gateway import WorldGateway
 from tests.simulation.world.operator import WorldOperator
@@ -37,6 +45,7 @@ Outcome: TypeAlias = tuple[ErrorCode | None, str | None]
 FAILED: Final[Outcome] = (ErrorCode.PROVIDER_TIMEOUT, None)
 PROPOSER: Final = ResolutionUser("sam", "user:sam", can_propose=True, can_approve=False)
 APPROVERS: Final = [ResolutionUser(name, f"user:{name}", True, True) for name in ("ann", "bob")]
+ALL_ROWS: Final = 10_000
 ROWS: Final = 50
 """How many payments they look at."""
 PARTS: Final = 3
@@ -76,6 +85,8 @@ class WorldStaff:
     holds: list[WorldHold] = Factory(list)
     mistaken: set[str] = Factory(set)
     """Payments of which a tab said what only the operator's statement denies."""
+    looks: list[tuple[float, frozenset[str]]] = Factory(list)
+    """What they saw as open too long, and when, in seconds after the beginning of the world."""
     against_evidence: set[str] = Factory(set)
     """Payments that a tab called failed while evidence of their success was on record."""
 
@@ -115,6 +126,17 @@ class WorldStaff:
         """Propose how some of the pending payments have ended, and decide on all that is proposed
         about these."""
         await self._in_console(self._end_payments)
+
+    async def look(self, own_time: Instant) -> None:
+        """Look at what is open and should not be."""
+        async with self.store.open_outside() as store:
+            found = await store.admin.stuck_transactions(own_time, limit=ALL_ROWS)
+        self.looks.append((trio.current_time(), frozenset(each.reference for each in found)))
+
+    async def ask_for_check(self, provider: str) -> None:
+        """Ask whether the operator accepts the account."""
+        note = ProviderNote(provider, NoteTopic.CHECK, content=REQUESTED)
+        await self._in_console(lambda console: console.store.admin.note_provider(note))
 
     async def ask_back(self) -> None:
         """Ask for the money of some payments back, and mostly decide on that."""

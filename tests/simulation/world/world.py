@@ -5,6 +5,7 @@ the outside saw and what the books say."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from random import Random
 from types import MappingProxyType
@@ -29,6 +30,7 @@ from tests.simulation.world.files import (
     world_config,
     world_directory,
 )
+from tests.simulation.world.forger import WorldForger
 from tests.simulation.world.gateway import WorldGateway, WorldLife, run_gateway
 from tests.simulation.world.merchant import WorldMerchant
 from tests.simulation.world.operator import WorldOperator
@@ -66,7 +68,7 @@ READ_MEANWHILE_SHARE: Final = 0.15
 """The share of payments while whose creation records are read."""
 READ_MEANWHILE_AFTER_S: Final = (0.02, 0.1, 5.0)
 SETTLED_EVERY_S: Final = 4 * 3_600.0
-"""How often staff look at what is open, in a world of reversals."""
+"""How often staff look at what is open, in a world of reversals, or of all that operators do."""
 TOLD_EVERY_S: Final = 200.0
 """How often somebody notifies of what no operator has got, in such a world."""
 UNASKED_EVERY: Final = 5
@@ -156,6 +158,9 @@ class SimulatedWorld:
                 if self.payers is not None:
                     await business.start(self.payers.run)
                     business.start_soon(self._pay_unasked)
+                    business.start_soon(self._look)
+                    for operator in self.operators.values():
+                        business.start_soon(self._forge, operator)
                 for gateway in self.gateways:
                     business.start_soon(self._run_processes, gateway, business)
                 for number, at_s in enumerate(self.plan.payments):
@@ -231,6 +236,7 @@ class SimulatedWorld:
             )
             if self.plan.only_with:
                 self.operators[name].opening = self.operators[name].balances()
+                self.operators[name].is_whole = True
         if self.plan.only_with:
             party = self._party("payers", "41.0.3.1", "payers.example")
             self.payers = WorldPayers(party, self.operators, choices, self.trace, self.schedule)
@@ -321,6 +327,25 @@ class SimulatedWorld:
                 kinds.reverse()  # M-Pesa does business first.
             method = kinds[number // len(self.merchants) % self.plan.operators].method
             await merchant.pay(f"order-{number}", method)
+
+    async def _look(self) -> None:
+        """Let staff look at what is open from time to time, until the world ends."""
+        while True:
+            await self.schedule.sleep(SETTLED_EVERY_S)
+            with suppress(StoreUnavailable):
+                await self.staff.look(self.now())
+
+    async def _forge(self, operator: WorldOperator) -> None:
+        """Let somebody forge an operator's notifications, as many as there are payments."""
+        random = self.simulation.choices.of(f"forger of {operator.name}")
+        forger = WorldForger(
+            operator,
+            random,
+            self.trace,
+            self.schedule,
+            lambda: self.commits.ledger.transactions,
+        )
+        await forger.run(self.plan.payments[0], times=len(self.plan.payments))
 
     async def _pay_unasked(self) -> None:
         """Let somebody pay now and then of his own accord where that can be done."""

@@ -34,7 +34,8 @@ from mmo_simulators.common.faults import (
     LoseRequest,
     PlannedFault,
 )
-from tests.support.operator_kinds import OPERATORS, UNREADABLE
+from tests.simulation.world.operator_kinds import UNREADABLE
+from tests.support.operator_kinds import OPERATORS
 from tests.support.reversals import a_reversal
 from tests.support.simulator_exchange import SimulatorAccount
 
@@ -107,7 +108,7 @@ def a_lab(name: str) -> Lab:
         provider=provider.name,
         country=operator.country,
         requested=to_money(Decimal(1_000), operator.currency),
-        party=a_party(msisdn=operator.msisdns[0]),
+        party=a_party(msisdn=operator.msisdn),
         submitted_at=START,
     )
     accepted = account.submit(payment)
@@ -274,7 +275,7 @@ def test_an_undocumented_end_is_no_success(name: str) -> None:
 @pytest.mark.spec("S6")
 def test_maintenance_leaves_a_reversal_open(name: str) -> None:
     lab = a_lab(name)
-    for each in (*OPERATORS[name].maintenance, *UNREADABLE):
+    for each in (*OPERATORS[name].kind.maintenance, *UNREADABLE):
         lab.plan(AnswerInstead(each))
         assert isinstance(lab.reverse(a_reversal(lab.payment)), ReversalUnreachable)
     assert lab.back_minor() == 0

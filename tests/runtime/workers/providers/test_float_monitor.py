@@ -33,7 +33,7 @@ from mmo_trio.workers.providers.account import ProviderAccount, drive_async
 from mmo_trio.workers.providers.float_monitor import FloatMonitor, float_refusals, known_floats
 from tests.simulation.stores.shared_store import open_shared_store
 from tests.simulation.stores.simulated_run import quiet_server
-from tests.support.operator_kinds import OPERATORS, UGANDANS
+from tests.support.operator_kinds import OPERATORS
 from tests.support.reversals import a_reversal
 from tests.support.sqlite_store import StoreFile
 
@@ -96,7 +96,7 @@ class Operator:
             type=Type.PAYOUT,
             provider="mtn",
             requested=Money(units, "UGX"),
-            party=a_party(msisdn=UGANDANS[0]),
+            party=a_party(msisdn=OPERATORS["mtn"].msisdn),
         )
         report = await drive_async(
             account.provider.submit(payment, now=Moment.at(now())), account.exchange

@@ -52,9 +52,9 @@ def _quiet() -> None:
     ],
 )
 def test_the_cell_says_what_happens(row: str, column: str) -> None:
-    world = play_cell(row, column)
-    assert cell_text(world) == written(row, column)
-    assert world is None or not is_told_wrong(row, column, world)
+    course = play_cell(row, column)
+    assert cell_text(course) == written(row, column)
+    assert course is None or not is_told_wrong(row, column, course)
 
 
 def test_the_page_has_the_whole_table() -> None:

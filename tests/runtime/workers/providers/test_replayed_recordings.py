@@ -193,7 +193,7 @@ def a_payment(name: str, provider: str, type: Type, amount: int) -> Transaction:
         provider=provider,
         country=operator.country,
         requested=Money(amount * 10 ** decimals_of(operator.currency), operator.currency),
-        party=a_party(msisdn=operator.msisdns[0]),
+        party=a_party(msisdn=operator.msisdn),
         reconciliation_reference="PRN1234XN",
     )
 
@@ -326,7 +326,7 @@ def test_a_recording_names_nothing_private_and_plays_to_the_same_outcome(
         *find_secrets(recorded.provider),
         *(token.value for token in recorded.tokens.values()),
         *secret_members(recorded.requests),
-        OPERATORS[name].msisdns[0][-9:],
+        OPERATORS[name].msisdn[-9:],
         "JANE",
         "gw.example",
         *pages,

@@ -1,89 +1,83 @@
 """Plays whoever knows the addresses of an operator's notifications: he forges, repeats, replays and
-changes them."""
+changes those that a gateway has accepted."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
 
-import trio
-from attrs import Factory, define, evolve
+from attrs import define, evolve
 from mmo_provider_pawapay.wire import operation_id
 
-from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.requests import account_reference
-from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.model import Flow, Transaction, Type
+from tests.simulation.world.operator import WorldOperator
+from tests.simulation.world.schedule import WorldSchedule
+from tests.simulation.world.trace import SimulationTrace
 
-FORGERIES = (
-    "forged confirmation",
-    "forged confirmation of another account",
-    "forged result",
-    "repeated notification",
-    "replayed receipt",
-    "replayed receipt with another amount",
-)
-"""What a tally says of them."""
+WITHIN_S: Final = 3 * 3_600.0
+"""The time in which he forges, from the first payment on."""
 
-_HEX = re.compile(r"[0-9a-f]{40,}")
-
-Notify = Callable[[HttpRequest], Awaitable[HttpResponse | None]]
+_HEX: Final = re.compile(r"[0-9a-f]{40,}")
 
 
-@define
-class Forger:
-    """Holds what was captured of the notifications that the gateway has accepted."""
+@define(eq=False)
+class WorldForger:
+    """Forges the notifications of one operator."""
 
+    operator: WorldOperator
     random: Random
-    tally: Counter[str]
+    trace: SimulationTrace
+    schedule: WorldSchedule
     transactions: Callable[[], Mapping[str, Transaction]]
-    captured: list[HttpRequest] = Factory(list)
+    """Returns the payments: he knows of each, whoever has told him."""
 
-    def capture(self, request: HttpRequest) -> None:
-        """Remember a notification that was accepted."""
-        self.captured.append(request)
-
-    async def run(self, notify: Notify, *, times: int, within: Span) -> None:
+    async def run(self, begin_s: float, *, times: int) -> None:
         """Send so many notifications of his own at any time."""
-        moments = sorted(self.random.randrange(within) for _ in range(times))
-        began = trio.current_time()
-        for at in moments:
-            await trio.sleep(max(0.0, began + at / SECOND - trio.current_time()))
+        for at_s in sorted(self.random.uniform(0.0, WITHIN_S) for _ in range(times)):
+            await self.schedule.sleep_until(begin_s + at_s)
             request = self._next()
-            if request is not None:
-                await notify(request)
+            if request is None:
+                continue
+            try:
+                await self.operator.send(request)
+            except ExchangeFailed:
+                self._note("forgery lost")
+
+    def _note(self, what: str) -> None:
+        self.trace.add(what, self.operator.name)
 
     def _next(self) -> HttpRequest | None:
-        if not self.captured:
+        accepted = self.operator.accepted
+        if not accepted:
             return None
         open_ = {
             name
             for name, each in self.transactions().items()
             if not each.progress.stage.is_terminal
         }
-        pending = [
-            each for each in self.captured if _address(each)[1] in open_
-        ]  # Somebody would like these settled.
-        request = self.random.choice(
-            pending if pending and self.random.random() < 0.5 else self.captured
-        )
+        # Somebody would like these settled.
+        pending = [each for each in accepted if _address(each)[1] in open_]
+        is_pending = bool(pending) and self.random.random() < 0.5
+        request = self.random.choice(pending if is_pending else accepted)
         chance = self.random.random()
         if chance < 0.2:
-            self.tally["repeated notification"] += 1
+            self._note("repeated notification")
             return request
         try:
             document = json.loads(request.body)
         except ValueError:
             return request
-        confirmations = [each for each in self.captured if b'"BillRefNumber"' in each.body]
+        confirmations = [each for each in accepted if b'"BillRefNumber"' in each.body]
         if confirmations and chance < 0.85:
             return self._confirmation(self.random.choice(confirmations))
-        self.tally["forged result"] += 1
+        self._note("forged result")
         forged = self._paid_result(request, document) or self._improved(document)
         return evolve(request, body=json.dumps(forged).encode())
 
@@ -155,14 +149,7 @@ class Forger:
             document["BusinessShortCode"] = "999999"
         if kind == "other amount":
             document["TransAmount"] = f"{self.random.randrange(1, 10**6)}.00"
-        self.tally[
-            {
-                "forged": "forged confirmation",
-                "foreign": "forged confirmation of another account",
-                "replayed": "replayed receipt",
-                "other amount": "replayed receipt with another amount",
-            }[kind]
-        ] += 1
+        self._note(f"forged confirmation, {kind}")
         return evolve(request, body=json.dumps(document).encode())
 
     def _target(self) -> Transaction | None:
