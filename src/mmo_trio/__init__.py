@@ -44,7 +44,7 @@ __all__ = [
 _MODULES = {
     "ServiceConfig": "settings.service",
     "Settings": "settings.sections",
-    "SettingsError": "settings.values",
+    "SettingsError": "settings",
     "Store": "storage.sql.store",
     "load_settings": "settings.load",
     "open_store": "storage.open_store",
