@@ -26,6 +26,8 @@ def what_is_paid_unasked_is_in_the_books(world: SimulatedWorld, books: WorldBook
     stands in the suspense book, to the unit; what no operator's book has is no success."""
     for operator in world.operators.values():
         paid = {each["receipt"]: each for each in operator.unasked if each["result"] == "success"}
+        # A prompt may be confirmed as a deposit, too.
+        made = {each["receipt"] for each in operator.payments if each["result"] == "success"}
         successes = _successes_by_receipt(operator, books)
         noted = _noted_amounts(operator, books)
         for receipt, row in paid.items():
@@ -38,7 +40,8 @@ def what_is_paid_unasked_is_in_the_books(world: SimulatedWorld, books: WorldBook
 
         for receipt, found in successes.items():
             for each in found:
-                if each.order.flow in (Flow.PUSH, Flow.QR) and receipt not in paid:
+                is_made = receipt in paid or receipt in made
+                if each.order.flow in (Flow.PUSH, Flow.QR) and not is_made:
                     yield f"{each.reference} is a success with {receipt}, which was never paid"
 
 
