@@ -22,7 +22,8 @@ from mmo_trio.http.handler import RequestContext
 from mmo_trio.http.streams import subscriber_network
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
-from mmo_trio.storage.sql.store import Coalescer, Store
+from mmo_trio.storage.sql.coalescing import Coalescer
+from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ import trio.testing
 from attrs import Factory, define
 
 from mmo_trio.storage.interface.store import HANGS_AFTER_S, StoreUnavailable
-from mmo_trio.storage.sql.store import Coalescer
+from mmo_trio.storage.sql.coalescing import Coalescer
 
 pytestmark = pytest.mark.spec("L1", "L2")
 
