@@ -1,4 +1,9 @@
-"""The pages about providers and breakers show their state and history, and close a provider."""
+"""Shows the pages about providers, where staff stop and reopen one, and about the breakers of the
+merchants' callbacks.
+
+A provider is closed by staff, while a breaker opens by itself. Notes and balances are dated in the
+gateway's own time, by which their age counts; the counts of payments, and what staff have done, in
+wall time."""
 
 from __future__ import annotations
 
@@ -45,10 +50,11 @@ pages = Blueprint("providers", __name__)
 
 @frozen
 class ShownFloat:
-    """Describes an account with a provider."""
+    """Describes an account with a provider, and the money in it."""
 
     known: KnownFloat
     time_left: str
+    """How long it lasts, in words; empty above 30 days, and where nothing is spent."""
     line: Sparkline
     line_text: str
     """The line in words."""
@@ -61,19 +67,24 @@ class ProviderRow:
     name: str
     title: str
     closed: ClosedProvider | None
+    """Who has closed it, and why; None while it is open."""
     breaker: str
+    """The state of this process's breaker for it, or `none`."""
     concern: AccountConcern | None
+    """What staff should look at in its account."""
     is_recorded: bool
+    """Whether what goes to and comes from it is being recorded."""
     succeeded: int
     """Payments that succeeded in the last hour."""
     ended: int
+    """Payments that ended in the last hour, either way."""
     floats: Sequence[ShownFloat]
     refusal: ProviderNote | None
     """The last refusal of a pay-out for lack of float."""
     checks: Sequence[tuple[str, AccountFinding]]
     """What is known of each part of the account, with its age."""
     checked_age: str
-    """That of the oldest."""
+    """The age of the oldest check."""
     is_outdated: bool
     """Whether twice the time between two checks has passed since."""
 
@@ -115,17 +126,23 @@ async def list_providers() -> str:
 
 async def _read_rows(titles: Sequence[tuple[str, str]], now: Instant) -> Sequence[ProviderRow]:
     """Return what is known of these providers, in their order."""
+    # 1. Whether each takes payments.
     admin = console().store.admin
     closed = {
         closed_provider.name: closed_provider for closed_provider in await admin.closed_providers()
     }
+    breakers = console().provider_breakers()
+
+    # 2. What is known of their accounts. The time of a note of a recording is when that ends.
     notes = await admin.provider_notes(NoteTopic.FINDING)
     recordings = await admin.provider_notes(NoteTopic.RECORDING)
     recorded = {note.provider for note in recordings if note.at > now}
     floats = await known_floats(admin, console().provider_titles, now)
     refusals = await float_refusals(admin, now)
     balances = await admin.provider_balances(earlier(now, CHARTED))
-    breakers = console().provider_breakers()
+
+    # 3. How their payments of the last hour ended, from the beginning of a quarter, as they are
+    # counted by quarters.
     end = console().wall_time()
     quarters = await admin.provider_quarters(
         Instant((end - HOUR) // QUARTER_HOUR * QUARTER_HOUR), later(end, Span(1))
@@ -136,27 +153,31 @@ async def _read_rows(titles: Sequence[tuple[str, str]], now: Instant) -> Sequenc
         of_provider = [note for note in notes if note.provider == name]
         checks = [(age_text(note.at, now), read_finding_note(note)) for note in of_provider]
         checked_at = min((note.at for note in of_provider), default=now)
-        ended = [quarter for quarter in quarters if quarter.provider == name]
-        succeeded = sum(quarter.succeeded for quarter in ended)
+        counts = [quarter for quarter in quarters if quarter.provider == name]
+        succeeded = sum(quarter.succeeded for quarter in counts)
+        breaker = "none"
+        if name in breakers:
+            breaker = breakers[name].value
+
         rows.append(
             ProviderRow(
-                name,
-                title,
-                closed.get(name),
-                breakers[name].value if name in breakers else "none",
-                account_concern([found for _, found in checks]),
-                name in recorded,
-                succeeded,
-                succeeded + sum(quarter.failed for quarter in ended),
-                [
+                name=name,
+                title=title,
+                closed=closed.get(name),
+                breaker=breaker,
+                concern=account_concern([found for _, found in checks]),
+                is_recorded=name in recorded,
+                succeeded=succeeded,
+                ended=succeeded + sum(quarter.failed for quarter in counts),
+                floats=[
                     show_float(watched, balances, now)
                     for watched in floats
                     if watched.forecast.latest.provider == name
                 ],
-                refusals.get(name),
-                checks,
-                age_text(checked_at, now),
-                elapsed(checked_at, now) > 2 * CHECKED_EVERY,
+                refusal=refusals.get(name),
+                checks=checks,
+                checked_age=age_text(checked_at, now),
+                is_outdated=elapsed(checked_at, now) > 2 * CHECKED_EVERY,
             )
         )
 
@@ -173,16 +194,19 @@ def age_text(at: Instant, now: Instant) -> str:
 
 
 def show_float(known: KnownFloat, balances: Sequence[AccountBalance], now: Instant) -> ShownFloat:
-    """Return an account with the line of its last balance in each hour, up to this time, its least
-    and when it runs out."""
+    """Return an account with the line of its last balance in each hour, up to this time, the least
+    of these balances and when it runs out."""
     latest = known.forecast.latest
-    hours, end = CHARTED // HOUR, now // HOUR
-    units = dict[int, Money]()
+    hours = CHARTED // HOUR
+    this_hour = now // HOUR
+
+    # The balances come in the order of their times, so that the last one of an hour stays.
+    last_of_hour = dict[int, Money]()
     for balance in balances:
         if balance.key == latest.key and balance.amount.currency == latest.amount.currency:
-            units[balance.at // HOUR] = balance.amount
+            last_of_hour[balance.at // HOUR] = balance.amount
 
-    values = [units.get(step) for step in range(end - hours + 1, end + 1)]
+    values = [last_of_hour.get(hour) for hour in range(this_hour - hours + 1, this_hour + 1)]
     line = draw_sparkline(
         [None if value is None else float(max(0, value.minor)) for value in values],
         known.forecast.hours_left,
