@@ -25,8 +25,11 @@ def configuration_faults(
     settings: Settings, *, known: Sequence[SettingsError] = ()
 ) -> list[SettingsError]:
     """Return everything for which `mmo serve` would refuse to start, as far as it can be seen
-    without the store; of a key whose own fault is `known` nothing, as the settings have its
-    default."""
+    without the store.
+
+    `known` are the faults that were found when the settings were read. The settings have the
+    default in the place of such a key, which says nothing about what people have written: so no
+    fault at a place of a known one is returned."""
     # Each check is what the start does, so that both find the same.
     checks: list[Callable[[], object]] = [
         partial(open_certificates, settings.listen),
@@ -39,12 +42,13 @@ def configuration_faults(
 
 
 def account_notes(settings: Settings) -> Iterator[str]:
-    """Yield a sentence about each account of which it may be asked whether money moves by it. The
-    settings have no faults."""
+    """Yield a sentence about each account that is simulated, and about each that `production =
+    true` says to be real although its address looks simulated. The settings have no faults."""
     titles = provider_titles(settings, is_sandbox=False)
     opened = open_accounts(settings.providers, titles, _environment(settings))
     for name, account in opened.items():
         kind = settings.provider_kinds[settings.providers[name].kind]
+        # `production` decides for an account where it is set; its kind tells by the address.
         if account.provider.is_simulated:
             yield (
                 f"provider.{name}: no money moves by this account, and its payments are marked as "
@@ -58,7 +62,8 @@ def account_notes(settings: Settings) -> Iterator[str]:
 
 
 def simulated_accounts(settings: Settings, titles: Mapping[str, str]) -> Mapping[str, bool | None]:
-    """Return by which providers no money moves; None of one whose options cannot be read here."""
+    """Return for each provider whether no money moves by it; None where its options cannot be read
+    here."""
     found: dict[str, bool | None] = {}
     environment = _environment(settings)
     for name, title in titles.items():
@@ -78,14 +83,17 @@ def simulated_accounts(settings: Settings, titles: Mapping[str, str]) -> Mapping
 
 
 def _environment(settings: Settings) -> AccountEnvironment:
+    """Return stand-ins for what accounts need of a process: to open one reads its options and
+    files, and neither sends a request nor looks at a clock."""
     return AccountEnvironment(
-        _refuse_request,
-        lambda: Moment.at(Instant(0)),
-        lambda: MonotonicInstant(0),
-        SystemCiphers(),
-        KeyRing(bytes(MASTER_KEY_BYTES)),
-        "https://hooks.invalid",
-        settings.provider_kinds,
+        send_request=_refuse_request,
+        moment=lambda: Moment.at(Instant(0)),
+        monotonic=lambda: MonotonicInstant(0),
+        ciphers=SystemCiphers(),
+        # Of zeros: it makes addresses for notifications, which are neither served nor shown here.
+        keyring=KeyRing(bytes(MASTER_KEY_BYTES)),
+        webhooks_base_url="https://hooks.invalid",
+        provider_kinds=settings.provider_kinds,
         pages_url=settings.gateway.hpp_url or _pages_listener(settings.listen),
     )
 
@@ -97,8 +105,8 @@ def _pages_listener(listen: ListenSection) -> str:
 
 
 def _provider_faults(settings: Settings) -> list[SettingsError]:
-    """Return the faults of each provider that could not be opened; when there is none, what two of
-    them share."""
+    """Return the faults of each provider that could not be opened; when there is none, those of all
+    together, such as what two of them share and may not."""
     environment = _environment(settings)
     titles, providers = provider_titles(settings, is_sandbox=False), settings.providers
     alone = _faults_of(
