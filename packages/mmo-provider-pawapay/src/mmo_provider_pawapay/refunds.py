@@ -100,8 +100,10 @@ def submission_report(about: ReversalReports, response: HttpResponse) -> Reversa
         case Initiation.UNCLEAR:
             return about.unreachable(unclear)
         case FailureReason() as reason:
-            # It may be due to the earlier one, if that has arrived after all.
-            if reason.code not in FAILURES and reversal.submissions - reversal.unsent > 1:
+            # It was sent before, and an earlier request may have arrived after all. A reason that
+            # we do not know may then mean only that: pawaPay has the refund already.
+            may_have_earlier = reversal.submissions - reversal.unsent > 1
+            if may_have_earlier and reason.code not in FAILURES:
                 return about.unreachable(unclear)
 
             return about.failed(_words(reason), reason.code, lacks_float=_lacks_float(reason))
@@ -134,7 +136,7 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
         if text_member(document, "status") != "FOUND" or id != refund_id(reversal.id):
             raise ValueError("it is about no refund, or another one")
 
-        ended = result(reversal.id, about.provider, data)
+        ended = _polled_result(reversal.id, about.provider, data)
         if ended is None and text_member(data, "status") not in PENDING_STATUSES:
             raise ValueError("its status is none that is known")
     except ValueError as error:
@@ -146,22 +148,24 @@ def poll_report(about: ReversalReports, response: HttpResponse, *, now: Instant)
     return ended
 
 
-def result(
-    reversal: str, name: str, document: Mapping[str, Any]
+def _polled_result(
+    reversal_id: str, provider: str, document: Mapping[str, Any]
 ) -> ReversalSucceeded | ReversalFailed | None:
-    """Return the result of a refund; None: it has none yet. Raises ValueError for an invalid
-    refund."""
+    """Return the result of a refund in the answer to a poll; None: it has none yet. Raises
+    ValueError for an invalid refund."""
+    # A callback only causes a poll, so this is where each result comes from.
     receipt = text_member(document, "providerTransactionId")
     status = text_member(document, "status")
     receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
     if status == "COMPLETED":
-        return ReversalSucceeded(reversal, name, Source.POLL, receipt, parse_amount(document))
+        amount = parse_amount(document)
+        return ReversalSucceeded(reversal_id, provider, Source.POLL, receipt, amount)
 
     if status == "FAILED":
         reason = parse_failure(document)
         return ReversalFailed(
-            reversal,
-            name,
+            reversal_id,
+            provider,
             Source.POLL,
             _words(reason),
             reason.code,

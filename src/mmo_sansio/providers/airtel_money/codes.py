@@ -1,7 +1,9 @@
 """Translates the operator's codes, by one table for each product and one for the router.
 
-A code alone seldom settles a payment: `outcome` is its meaning by itself, and `error_code` the
-reason of the failure when the payment's own status says that it failed."""
+A code alone seldom settles a payment, so each row says two things. `outcome` is what the code means
+by itself, and counts where no other part of the response contradicts it. `error_code` is the reason
+of the failure when the payment's own status says that it failed (`TF`), whatever the code means by
+itself: so "success" and "in process" have a reason, too."""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ class AirtelCode:
     message: str | None = None
     """The row is only for messages with this text; None: for all."""
     is_ambiguous: bool = False
-    """Whether a failure with this code counts only once it was said for
-    AMBIGUOUS_FAILURE_FINAL_AFTER, or by an authentic callback, too."""
+    """Whether a failure with this code counts only once polls have told nothing else for
+    AMBIGUOUS_FAILURE_FINAL_AFTER, or an authentic callback has told the failure as well."""
 
 
 _DONE = AirtelOutcome.DONE
@@ -51,8 +53,8 @@ _REJECTED = AirtelOutcome.REJECTED
 _MISCONFIGURED = ErrorCode.MERCHANT_MISCONFIGURED
 _DECLINED = ErrorCode.TRANSACTION_DECLINED
 
-# For how long nothing but a failure with an ambiguous code must be heard of a payment until it has
-# failed: no prompt is open for so long, and the enquiry is asked several times in between.
+# A payment has failed once an ambiguous failure is all that was heard of it for so long: no prompt
+# is open for so long, and the enquiry is asked several times in between.
 AMBIGUOUS_FAILURE_FINAL_AFTER: Final = Span(20 * MINUTE)
 
 
@@ -201,11 +203,12 @@ ACCOUNT_REFUSALS = frozenset(
 # Codes of a response when the operator has a new key, which is then fetched, once.
 STALE_KEY_CODES = frozenset({"DP00800001026", "ROUTER116"})
 
-# The code for a collection that is not found, from the product; the router's own is a row with
-# NOT_FOUND.
+# The code for a collection that is not found, from the product. It fails no payment by itself, so
+# its row is PENDING; the router's own is a row with NOT_FOUND, which counts after a safe wait.
 NOT_FOUND_CODE = "DP00800001025"
 
-# The payer's rejection in markets that confirm it; in other markets any rejection.
+# The payer's rejection in markets that confirm it (`refusal_is_of_payer`); in other markets any
+# rejection.
 REJECTED_BY_PAYER_CODE = "DP00800001008"
 
 # Statuses of responses without a code after which a submission was certainly not carried out.

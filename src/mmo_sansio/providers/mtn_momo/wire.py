@@ -42,7 +42,7 @@ def text_member(document: Mapping[str, Any], name: str) -> str | None:
 
 def calls_paid(document: Mapping[str, Any]) -> bool:
     """Tell whether a payment's status calls it paid, in whichever spelling."""
-    # No known status, perhaps: enough for doubt, and never for "paid".
+    # By a spelling that is not documented a payment is doubtfully paid, and never told as paid.
     return str(document.get("status")).strip().upper().startswith("SUCCESS")
 
 

@@ -39,6 +39,9 @@ FINISHED_PAYMENTS_MAX = 10_000
 # What our account has in each currency at first, in whole units: no pay-out of a trial empties it.
 OPENING_BALANCE = 10_000_000
 
+# Whose account is behind any number, unless its digits say otherwise.
+SUBSCRIBER = "Jane Doe"
+
 _PAYMENTS_TARGET = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode()
 _BALANCES_TARGET = f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode()
 _REVERSALS_TARGET = f"{wire.ORIGIN}{wire.REVERSALS_PATH}".encode()
@@ -114,7 +117,8 @@ class SimulatedOperator:
     moved back."""
 
     def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
-        """Return its response to a submission, a reversal or a poll."""
+        """Return its response to a request of the gateway: a submission, a reversal, a poll of
+        either, or a question about our balances or a subscriber."""
         # By hand, in the order of `wire`'s table: six routes need no router.
         if request.method == "POST" and request.target == _PAYMENTS_TARGET:
             return self._accept_submission(request, now=now)
@@ -203,7 +207,7 @@ class SimulatedOperator:
         return taken
 
     def restore(self, entries: Iterable[journal.SandboxJournalEntry]) -> None:
-        """Return the operator that wrote this journal."""
+        """Take over everything from the operator that wrote this journal, once, at the start."""
         # Applied, not recorded: the journal has them.
         for entry in entries:
             self._apply(entry)
@@ -299,7 +303,7 @@ class SimulatedOperator:
     def _apply(self, entry: journal.SandboxJournalEntry) -> None:
         match entry:
             case journal.SandboxSubmission():
-                # It stands in the journal twice; the first one goes on.
+                # Submitted twice, so it stands in the journal twice: the first one goes on.
                 if entry.reference in self._payments:
                     return
 
@@ -452,7 +456,3 @@ def _answer_subscriber(number: bytes) -> HttpResponse:
 
 def _json_response(status: int, document: dict[str, Any]) -> HttpResponse:
     return HttpResponse(status, JSON_HEADERS, to_json(document))
-
-
-# Whose account is behind any number, unless its digits say otherwise.
-SUBSCRIBER = "Jane Doe"
