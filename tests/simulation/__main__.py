@@ -54,6 +54,10 @@ def main() -> int:
     return _report(played)
 
 
+def _kinds(text: str) -> tuple[FaultKind, ...]:
+    return tuple(map(FaultKind, text.split(",")))
+
+
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.simulation", description=__doc__.splitlines()[0]
@@ -74,7 +78,7 @@ def _parse() -> argparse.Namespace:
         "--reversals", type=int, default=0, help="how often staff ask for money back"
     )
     parser.add_argument(
-        "--only", type=FaultKind, help="a fault of this kind at each payment, and no other"
+        "--only", type=_kinds, default=(), help="a fault of these kinds at each payment, no other"
     )
     parser.add_argument(
         "--operators", type=_names, default=(), help="only these, with all that each can do"

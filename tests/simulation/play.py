@@ -40,9 +40,9 @@ class Variant:
     """How many of the payments are made; None: all."""
     reversals: int = 0
     """How often staff ask for money back."""
-    only: FaultKind | None = None
-    """The one kind of fault that occurs, and meets each payment; None: those that the seed
-    decides."""
+    only: tuple[FaultKind, ...] = ()
+    """The kinds of faults of which one meets each payment, and no others occur; empty: those that
+    the seed decides."""
     operators: tuple[str, ...] = ()
     """The operators that there are, with all that can be done with each; empty: the three, with
     prompts and pay-outs."""
@@ -54,7 +54,9 @@ class Variant:
         )
         if self.operators:
             plan = plan.with_operators(self.operators)
-        plan = (plan.with_each_payment_met(self.only) if self.only else plan).without(self.left_out)
+        plan = (plan.with_each_payment_met(*self.only) if self.only else plan).without(
+            self.left_out
+        )
         return plan if self.payments_kept is None else plan.with_payments(self.payments_kept)
 
     def command(self) -> str:
@@ -67,7 +69,7 @@ class Variant:
         if self.operators:
             words.append(f"--operators {','.join(self.operators)}")
         if self.only:
-            words.append(f"--only {self.only}")
+            words.append(f"--only {','.join(self.only)}")
         if self.payments_kept is not None:
             words.append(f"--keep {self.payments_kept}")
         if self.left_out:

@@ -37,8 +37,16 @@ def test_a_payer_whom_the_operator_asks_already_is_refused() -> None:
 
 def test_a_creation_whose_commit_comes_after_all_is_submitted() -> None:
     """The server carries it out seconds after its gateway has reported that nothing was sent."""
-    variant = Variant(1, payments=24, only=FaultKind.STORE_STALLS)
+    variant = Variant(1, payments=24, only=(FaultKind.STORE_STALLS,))
     assert play(variant).violations == ()
+
+
+@pytest.mark.parametrize("only", [(), (FaultKind.GATEWAY_SUSPENDED,)])
+def test_a_process_counts_as_suspended_only_where_it_was(only: tuple[FaultKind, ...]) -> None:
+    """A world that is at rest passes over hours at once, in which its processes would have run."""
+    counts = play(Variant(15, payments=12, only=only)).counts
+    assert (counts["log process_resumed"] > 0) == bool(only)
+    assert counts["created"] == 12
 
 
 @pytest.mark.long

@@ -3,11 +3,12 @@ be wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from attrs import define, field
 
-from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, later
 from mmo_trio.system.clock import GatewayClock
 from tests.simulation.clocks.virtual_clock import VirtualClock
 
@@ -53,6 +54,10 @@ class MachineClocks:
         """Return the microseconds since the machine was started."""
         return MonotonicInstant(round((self._clock.current_time() - self._booted_at) * SECOND))
 
+    def rested_s(self) -> float:
+        """Return the seconds in all for which nothing was played, as the world was at rest."""
+        return self._clock.rested_s
+
     def boot_id(self) -> str:
         """Return the name of the machine's current start."""
         return f"{self.machine}, start {self._starts}"
@@ -61,9 +66,23 @@ class MachineClocks:
 class MachineGatewayClock(GatewayClock):
     """Is the clock of a gateway that runs on a simulated machine."""
 
-    def __init__(self, clocks: MachineClocks) -> None:
+    def __init__(self, clocks: MachineClocks, rested_s: Callable[[], float] = lambda: 0.0) -> None:
         super().__init__()
         self._clocks = clocks
+
+        # For how many seconds in all the process was not played while it ran, and how many of them
+        # are accounted for.
+        self._rested_s = rested_s
+        self._noted_rest_s = 0.0
+
+    def _note_running(self) -> None:
+        """Notice whether the process has run lately: it does where the world is only at rest."""
+        rested_s = self._rested_s()
+        if self._ran_at is not None:
+            rest = Span(round((rested_s - self._noted_rest_s) * SECOND))
+            self._ran_at = later(self._ran_at, rest)
+        self._noted_rest_s = rested_s
+        super()._note_running()
 
     def raw_wall_time(self) -> Instant:
         """Return what the machine's wall clock shows, right or wrong."""

@@ -38,6 +38,8 @@ class VirtualClock(trio.abc.Clock):
     sleepers: Sleepers = field(factory=Sleepers)
     on_stall: Callable[[], None] = lambda: None
     """Called when nothing will ever happen again; it makes a task runnable."""
+    rested_s: float = field(default=0.0, init=False)
+    """The seconds in all by which the clock has jumped over deadlines, as the world was at rest."""
     _now: float = field(default=0.0, init=False)
     _events: list[tuple[float, int, Callable[[], None]]] = field(factory=list, init=False)
     """A heap of moments and what happens then; the number keeps the order of equal moments."""
@@ -72,18 +74,22 @@ class VirtualClock(trio.abc.Clock):
         if self.waiting_for_idle:
             return IDLE_WAIT_S
         events = self._events
-        deadline = min(deadline, self.sleepers.next_at())
-        deadline = max(deadline, self.rest_until(self._now, deadline))
+        next_deadline = min(deadline, self.sleepers.next_at())
+        deadline = max(next_deadline, self.rest_until(self._now, next_deadline))
         while events and events[0][0] <= deadline:
             at, _, event = heappop(events)
             if at > self._now:
-                self._now = at
+                self._jump(at, next_deadline)
             event()
             if self.runnable and not (events and events[0][0] <= self._now):
                 return 0.0
         if deadline == math.inf:
             self.on_stall()
         elif deadline > self._now:
-            self._now = deadline
+            self._jump(deadline, next_deadline)
         self.sleepers.wake_due(self._now)
         return 0.0
+
+    def _jump(self, to: float, next_deadline: float) -> None:
+        self.rested_s += max(0.0, to - max(self._now, next_deadline))
+        self._now = to

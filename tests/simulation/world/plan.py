@@ -117,6 +117,10 @@ OF_OPERATORS: Final = (
     FaultKind.API_OPERATORS_REFUSED,
 )
 """What goes wrong only where all that can be done with an operator is played."""
+OF_ONE_OPERATOR: Final = frozenset(
+    each for each in FaultKind if each.startswith(("operator_", "notifications_"))
+)
+"""Kinds of faults that meet one operator."""
 CALM_SHARE: Final = 0.15
 """The share of seeds without any fault, in which everything must go well."""
 OF_OPERATORS_SHARE: Final = 0.7
@@ -143,6 +147,12 @@ AIMED_SHARE: Final = 0.5
 seconds, so these would else meet few faults."""
 AIMED_AFTER_S: Final = 3.0
 """How long after it on average."""
+MET_FOR_S: Final = 6.0
+"""How long a fault lasts that meets one payment, from a second before it until its callback has
+arrived where nothing is wrong."""
+PAUSES_ONE_GATEWAY: Final = frozenset({FaultKind.GATEWAY_SUSPENDED, FaultKind.STORE_CUT_OFF})
+TAKES_OVER_AFTER_S: Final = 40.0
+"""How long these last that meet one payment: meanwhile another gateway takes over."""
 ASKED_BACK_WITHIN_S: Final = (60.0, 600.0, 6_000.0)
 """How soon after the beginning of a payment staff ask for money back, one of these at most."""
 
@@ -222,19 +232,22 @@ class WorldPlan:
                 lasts_s = random.choice((12.0, 300.0, 3_000.0))
                 yield WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random())
 
-    def with_each_payment_met(self, kind: FaultKind) -> WorldPlan:
-        """Return the same plan with two gateways on one store and with a fault of this kind at each
-        payment: what is rare among those that are drawn is certain there."""
+    def with_each_payment_met(self, *kinds: FaultKind) -> WorldPlan:
+        """Return the same plan with two gateways on one store and with a fault of each of these
+        kinds at each payment: what is rare among those that are drawn is certain there. What meets
+        one operator meets all, as any may be paid with."""
         faults = tuple(
             WorldFault(
                 kind,
                 max(0.0, at_s - 1.0),
-                3.0,
-                nth,
+                TAKES_OVER_AFTER_S if kind in PAUSES_ONE_GATEWAY else MET_FOR_S,
+                nth + operator,
                 nth % 10 / 10,
                 awaits_end=kind in AWAITING and nth % 2 == 0,
             )
             for nth, at_s in enumerate(self.payments)
+            for kind in kinds
+            for operator in range(OPERATORS_MAX if kind in OF_ONE_OPERATOR else 1)
         )
         return evolve(self, gateways=2, is_store_shared=True, faults=faults)
 

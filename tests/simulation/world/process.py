@@ -52,6 +52,10 @@ class SimulatedProcess:
     """How many connections it has descriptors for; the least counts."""
     _listeners: list[SimulatedListener] = field(factory=list, init=False)
     _when_running: list[Callable[[], None]] = field(factory=list, init=False)
+    _suspended_since_rest_s: float = field(default=0.0, init=False)
+    """For how long the world had been at rest in all when it was last suspended."""
+    _rested_suspended_s: float = field(default=0.0, init=False)
+    """For how long the world was at rest in all while it was suspended."""
     _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
 
     def is_alive(self) -> bool:
@@ -92,7 +96,7 @@ class SimulatedProcess:
 
     def gateway_clock(self) -> MachineGatewayClock:
         """Return the clock of a gateway in this process."""
-        return MachineGatewayClock(self.machine.clocks)
+        return MachineGatewayClock(self.machine.clocks, self._rested_while_running_s)
 
     def listen(self, port: int, *, identity: ServerIdentity | None = None) -> SimulatedListener:
         """Listen on a port of the machine, with TLS when there is an identity. Raises OSError when
@@ -164,11 +168,17 @@ class SimulatedProcess:
         if not self.is_alive():
             return
         self.machine.network.report_fault("suspension", process=self.name)
+        if not self.is_suspended:
+            self._suspended_since_rest_s = self.machine.clocks.rested_s()
         self.tasks.suspend()
 
     def resume(self) -> None:
         """Let its tasks go on where they stood."""
         self.machine.network.trace("resumed", process=self.name)
+        if self.is_suspended:
+            self._rested_suspended_s += (
+                self.machine.clocks.rested_s() - self._suspended_since_rest_s
+            )
         self.tasks.resume()
         waiting, self._when_running = self._when_running, []
         for call in waiting:
@@ -190,6 +200,10 @@ class SimulatedProcess:
             self._when_running.append(call)
         else:
             call()
+
+    def _rested_while_running_s(self) -> float:
+        """Return for how many seconds in all the world was at rest while this was not suspended."""
+        return self.machine.clocks.rested_s() - self._rested_suspended_s
 
     def _forget_end(self, end: ConnectionEnd) -> None:
         self.ends.pop(end, None)
