@@ -15,7 +15,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 from attrs import Factory, define, evolve, field, frozen
@@ -418,46 +418,31 @@ def judge_restored(world: SimulatedWorld, restored: RestoredStore) -> Iterator[s
     """Yield every violation, with the judge's name."""
     books = world.books
     assert books is not None
-    for reference in (
-        restored.lost
-    ):  # What is told of these is in the suspense book, and is no payment's journal.
+
+    # What is told of these is in the suspense book, and is no payment's journal.
+    for reference in restored.lost:
         world.commits.journal.pop(reference, None)
+
     with_lost = evolve(books, transactions={**restored.lost, **books.transactions})
-    for each in HOLDING:
-        yield from (f"{each.__name__}: {found}" for found in each(world, books))
-    for each in HOLDING_WITH_LOST:
-        yield from (f"{each.__name__}: {found}" for found in each(world, with_lost))
-    yield from (
-        f"nothing_paid_is_told_failed: {found}"
-        for found in nothing_paid_is_told_failed(world, with_lost)
-    )
-    yield from (f"no_end_changes: {found}" for found in _changed_ends(world))
-    yield from (
-        f"lost_payments_stay_used: {found}"
-        for found in lost_payments_stay_used(world, restored, books)
-    )
-    yield from (f"every_payment_ends: {found}" for found in _unended(world, books))
-    for at_s, status in restored.thefts:
-        is_retired = (
-            restored.retired_at_s is not None and at_s > restored.retired_at_s + RETIRED_WITHIN_S
-        )
-        if is_retired and status != 401 and status < 500:
-            yield (
-                f"no_retired_key_works: the key was retired, and the answer at {at_s:.3f} "
-                f"was {status}"
-            )
-    if restored.served_unprepared:
-        yield "a_restored_store_is_recognised: it was served before anybody had prepared it"
-    if restored.released_at_s is None:
-        yield "every_brand_is_released: staff could not release the brands"
+    for judge in HOLDING:
+        yield from (f"{judge.__name__}: {found}" for found in judge(world, books))
+    for judge in HOLDING_WITH_LOST:
+        yield from (f"{judge.__name__}: {found}" for found in judge(world, with_lost))
+    for judge_restore in OF_RESTORES:
+        found_by = judge_restore.__name__
+        yield from (f"{found_by}: {found}" for found in judge_restore(world, restored, books))
 
 
-def nothing_paid_is_told_failed(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S5: no merchant is told that a payment has failed whose money an operator has moved."""
+def nothing_paid_is_told_failed(
+    world: SimulatedWorld, restored: RestoredStore, books: WorldBooks
+) -> Iterator[str]:
+    """S5: no merchant is told that a payment has failed whose money an operator has moved, also
+    where it was lost."""
+    transactions = {**restored.lost, **books.transactions}
     for merchant in world.merchants:
         for each in merchant.reports:
             reference = each.transaction.gateway_reference
-            ours = books.transactions.get(reference)
+            ours = transactions.get(reference)
             if each.transaction.status != Status.FAILED or ours is None:
                 continue
             operator = world.operators[ours.order.provider]
@@ -473,7 +458,9 @@ def nothing_paid_is_told_failed(world: SimulatedWorld, books: WorldBooks) -> Ite
                 )
 
 
-def _changed_ends(world: SimulatedWorld) -> Iterator[str]:
+def no_end_changes(
+    world: SimulatedWorld, restored: RestoredStore, books: WorldBooks
+) -> Iterator[str]:
     """S1: a payment that is reported as ended never ends otherwise, also where its end was lost."""
     ends: dict[str, str] = {}
     for each in sorted(
@@ -509,13 +496,57 @@ def lost_payments_stay_used(
             )
 
 
-def _unended(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+def what_was_restored_ends(
+    world: SimulatedWorld, restored: RestoredStore, books: WorldBooks
+) -> Iterator[str]:
     """S3: every payment of the store ends, those too that were marked. One that a merchant has made
     again after the release may be younger than three days."""
     born_until = earlier(world.now(), Span(LIFE_MAX))
     for reference, each in books.transactions.items():
         if each.progress.completed_at is None and each.order.created_at <= born_until:
             yield f"{reference} is still {each.progress.stage}"
+
+
+def no_retired_key_works(
+    world: SimulatedWorld, restored: RestoredStore, books: WorldBooks
+) -> Iterator[str]:
+    """A4: the key that leaked, and was in the backup, opens nothing once it is retired again."""
+    if restored.retired_at_s is None:
+        return
+    for at_s, status in restored.thefts:
+        is_late = at_s > restored.retired_at_s + RETIRED_WITHIN_S
+        if is_late and status != 401 and status < 500:
+            yield f"the key was retired, and the answer at {at_s:.3f} was {status}"
+
+
+def a_restored_store_is_recognised(
+    world: SimulatedWorld, restored: RestoredStore, books: WorldBooks
+) -> Iterator[str]:
+    """C6: where the mark knows of more, the backup serves nobody before it is prepared."""
+    if restored.served_unprepared:
+        yield "it was served before anybody had prepared it"
+
+
+def every_brand_is_released(
+    world: SimulatedWorld, restored: RestoredStore, books: WorldBooks
+) -> Iterator[str]:
+    """Staff can end the holds that a restore has set."""
+    if restored.released_at_s is None:
+        yield "staff could not release the brands"
+
+
+JudgeOfRestore: TypeAlias = Callable[[SimulatedWorld, RestoredStore, WorldBooks], Iterator[str]]
+
+OF_RESTORES: Final[Sequence[JudgeOfRestore]] = (
+    nothing_paid_is_told_failed,
+    no_end_changes,
+    lost_payments_stay_used,
+    what_was_restored_ends,
+    no_retired_key_works,
+    a_restored_store_is_recognised,
+    every_brand_is_released,
+)
+"""Judges of what a restore alone may break."""
 
 
 def play_restored(

@@ -85,8 +85,8 @@ class Finding:
     seed: int
     judge: str
     payments: int = 8
-    only: FaultKind | None = None
-    """The one kind of fault, which meets each payment; None: those that the seed decides."""
+    only: tuple[FaultKind, ...] = ()
+    """The kinds of faults that meet each payment; empty: those that the seed decides."""
 
 
 @pytest.mark.spec("S6")
@@ -95,7 +95,9 @@ class Finding:
     [
         (
             fails_what_it_does_not_know,
-            Finding(MTN, 2, "what_is_told_as_failed_was_not_paid", 12, FaultKind.OPERATOR_GARBLES),
+            Finding(
+                MTN, 2, "what_is_told_as_failed_was_not_paid", 12, (FaultKind.OPERATOR_GARBLES,)
+            ),
         ),
         (trusts_confirmations, Finding(MPESA, 8, "what_is_paid_unasked_is_in_the_books", 12)),
     ],

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import trio
 from attrs import evolve
 
 from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.messages.queries import AnyLookUp
 from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import statements
+from mmo_trio.workers.providers.reversals import ReversalWorker
 from tests.simulation.stores.shared_store import SimulatedSharedStore
 
 
@@ -31,6 +34,17 @@ def _remembering(look_up: Any, found: dict[object, bytes | None]) -> Any:
         return found[query]
 
     return remember
+
+
+def success_told_as_failure() -> AbstractContextManager[object]:
+    """A look-up of a payment that has succeeded says that it has failed."""
+    look_up = Store.look_up
+
+    async def look_up_wrongly(self: Store, query: AnyLookUp) -> bytes | None:
+        found = await look_up(self, query)
+        return None if found is None else found.replace(b'"success"', b'"failed"')
+
+    return patch.object(Store, "look_up", look_up_wrongly)
 
 
 @contextmanager
@@ -69,3 +83,17 @@ def _listing_most(list_records: Any) -> Any:
         return evolve(found, objects=found.objects[1:]) if len(found.objects) > 1 else found
 
     return list_most
+
+
+def error_in_a_round() -> AbstractContextManager[object]:
+    """The first round in which a process looks for reversals meets an error, and the next ones do
+    not."""
+    run_round, met = ReversalWorker._run_round, set[ReversalWorker]()
+
+    async def fail_once(self: ReversalWorker, conversations: trio.Nursery) -> None:
+        if self not in met:
+            met.add(self)
+            raise KeyError("planted")
+        await run_round(self, conversations)
+
+    return patch.object(ReversalWorker, "_run_round", fail_once)

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import outcome
 import trio
 
-from mmo_sansio.messages.queries import Records
-from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.messages.replies import Accepted, Reply
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads
-from mmo_sansio.payments.rules import submission
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.providers.common.operations import OperationKey
-from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine import engine as engine_module
 from mmo_trio.engine.engine import Batch, Engine, PendingInput
-from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, WorkItem
-from mmo_trio.storage.sqlite import SqliteStore
-from mmo_trio.storage.sqlite.writer import SqliteWriter
+from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.workers.providers.worker import ProviderWorker
-from tests.simulation.stores.machine import StoreCall
-from tests.simulation.stores.shared_server import SimulatedServer
-from tests.simulation.stores.shared_store import SimulatedSharedStore
-from tests.simulation.stores.transactions import ServerTransaction
 
 
-def answered_before_the_commit() -> AbstractContextManager[object]:
-    """The engine answers its callers once it has decided, and not once that is durable."""
-    decide = Batch.decide
+@contextmanager
+def answered_before_the_commit() -> Iterator[None]:
+    """The engine answers its callers once it has decided, and not once that is durable; also a
+    caller who decides for itself."""
+    decide, complete = Batch.decide, PendingInput.complete
 
     def decide_and_answer(batch: Batch, ledger: Ledger) -> Sequence[Decision]:
         decisions = decide(batch, ledger)
@@ -42,7 +35,15 @@ def answered_before_the_commit() -> AbstractContextManager[object]:
                 call.complete(outcome.Value(result.reply))
         return decisions
 
-    return patch.object(Batch, "decide", decide_and_answer)
+    def complete_once(call: PendingInput, result: outcome.Outcome[Reply]) -> None:
+        if call._outcome is None:
+            complete(call, result)
+
+    with (
+        patch.object(Batch, "decide", decide_and_answer),
+        patch.object(PendingInput, "complete", complete_once),
+    ):
+        yield
 
 
 @contextmanager
@@ -82,79 +83,26 @@ def acted_on_before_the_commit() -> Iterator[None]:
         yield
 
 
-def lost_wake_up() -> AbstractContextManager[object]:
-    """An input that arrives while nothing is decided does not always wake the task that decides."""
-    start, counted = Engine._start_batch_if_possible, itertools.count(1)
-
-    def start_sometimes(self: Engine) -> None:
-        if self._active_inputs or next(counted) % 9:
-            start(self)
-
-    return patch.object(Engine, "_start_batch_if_possible", start_sometimes)
-
-
 @contextmanager
-def unknown_outcome_taken_for_success() -> Iterator[None]:
-    """A commit whose outcome nobody knows counts as done."""
-    with ExitStack() as patches:
-        for kind in (SqliteStore, SimulatedSharedStore):
-            patches.enter_context(patch.object(kind, "transact", _optimistic(kind.transact)))
-        yield
+def lost_wake_up() -> Iterator[None]:
+    """An input that arrives while nothing is decided does not always begin a batch, and then none
+    begins for a minute."""
+    add, can_start, counted = Engine._add, Engine._can_start_batch, itertools.count(1)
+    deaf_until: dict[Engine, float] = {}
 
+    def is_deaf(self: Engine) -> bool:
+        return trio.current_time() < deaf_until.get(self, 0.0)
 
-def _optimistic(transact: Callable[..., Any]) -> Callable[..., Any]:
-    async def transact_optimistically(
-        self: object, reads: Reads, decide: DecideBatch
-    ) -> Sequence[Decision]:
-        kept: list[Decision] = []
+    def add_unnoticed(self: Engine, *arguments: Any) -> PendingInput:
+        if not self._active_inputs and not is_deaf(self) and next(counted) % 9 == 0:
+            deaf_until[self] = trio.current_time() + 60
+        return add(self, *arguments)
 
-        def keep(ledger: Ledger) -> Sequence[Decision]:
-            kept[:] = decide(ledger)
-            return kept
-
-        try:
-            result: Sequence[Decision] = await transact(self, reads, keep)
-        except OutcomeUnknown:
-            return kept
-        return result
-
-    return transact_optimistically
-
-
-def commit_without_conditions() -> AbstractContextManager[object]:
-    """A batch is stored although what it was decided from has changed."""
-    return patch.object(ServerTransaction, "conflict", lambda self, rows, effect, horizon: None)
-
-
-def commit_in_doubt_forgotten() -> AbstractContextManager[object]:
-    """Nobody asks later what became of a commit in doubt."""
-
-    async def resolve_nothing(self: SimulatedSharedStore) -> Sequence[WorkItem]:
-        await trio.lowlevel.checkpoint()
-        return ()
-
-    return patch.object(SimulatedSharedStore, "_resolve_doubts", resolve_nothing)
-
-
-def submission_in_doubt_dropped() -> AbstractContextManager[object]:
-    """A worker that does not know whether its submission is on record never sends it."""
-    return patch.object(submission, "_is_recorded", lambda *_: False)
-
-
-@contextmanager
-def horizon_that_does_not_wait() -> Iterator[None]:
-    """Records are read while a commit that adds to them is on its way."""
-
-    async def wait_for_nothing(self: SqliteWriter, before: Instant) -> None:
-        await trio.lowlevel.checkpoint()
-
-    def read_at_once(
-        self: SimulatedServer, end: Instant, read: Callable[[], Records], call: StoreCall[Records]
-    ) -> None:
-        self.do(call, read)
+    def can_start_if_awake(self: Engine) -> bool:
+        return not is_deaf(self) and can_start(self)
 
     with (
-        patch.object(SimulatedServer, "list_records", read_at_once),
-        patch.object(SqliteWriter, "wait_for_creations", wait_for_nothing),
+        patch.object(Engine, "_add", add_unnoticed),
+        patch.object(Engine, "_can_start_batch", can_start_if_awake),
     ):
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
@@ -12,14 +12,11 @@ from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import (
-    BeginSubmission,
     ProviderFailed,
     ProviderReport,
-    ProviderSucceeded,
     ProviderUnreachable,
 )
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_trio.http.client.client import HttpClient
@@ -80,39 +77,3 @@ def lost_answer_taken_for_a_lost_request() -> AbstractContextManager[object]:
             raise ExchangeFailed(error.reason, may_have_arrived=False) from error
 
     return patch.object(HttpClient, "call_provider", call_certainly)
-
-
-def submitted_without_a_record() -> AbstractContextManager[object]:
-    """A payment is submitted first, and then its submission is recorded."""
-
-    async def submit(self: ProviderWorker, queue: Any, work: Any) -> None:
-        about: Transaction = work.transaction
-        provider = self.providers[about.order.provider]
-        report = await run_conversation(
-            provider.submit(about, now=self.moment()),
-            self.exchange_for(provider.name),
-            about,
-            trio.current_time() + 20,
-            self.counts[provider.name],
-        )
-        await self.record_input(lambda: BeginSubmission(about.reference))
-        await self.record_input(lambda: report)
-
-    reserve = patch.object(ProviderWorker, "try_reserve", lambda self, *_: False)
-    stack = ExitStack()
-    stack.enter_context(reserve)
-    stack.enter_context(patch.object(ProviderWorker, "_submit", submit))
-    return stack
-
-
-def forged_notification_trusted() -> AbstractContextManager[object]:
-    """A notification of success books it, without a question to the operator."""
-    read_notification = MtnMomoProvider.read_notification
-
-    def read_and_trust(self: MtnMomoProvider, request: HttpRequest) -> Any:
-        if b'"SUCCESSFUL"' not in request.body:
-            return read_notification(self, request)
-        reference = request.target.rpartition(b"/")[2].decode()
-        return ProviderSucceeded(reference, self.name, Source.WEBHOOK, "forged")
-
-    return patch.object(MtnMomoProvider, "read_notification", read_and_trust)
