@@ -14,7 +14,10 @@ import pytest
 REFERENCE = "01M8823X3PT60HV4NEG53YCFK6"
 OWN_REFERENCE = "an order with a rather long reference"
 COLUMNS = ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why")
-CODE = "from mmo_sansio.values.model import Status; from mmo_trio.cli.support.output import *;"
+CODE = (
+    "from mmo_sansio.values.model import Status; from mmo_trio.cli.support.output import *;"
+    "from mmo_trio.cli.support.tables import *;"
+)
 TIME, BRAND, WHY = "2026-11-25T00:36:30Z", "a-brand-with-a-name", "provider_unavailable"
 ROW = (
     f"'{TIME}', '{REFERENCE}', '{BRAND}', '{OWN_REFERENCE}', '2,450.00\\xa0KES', "

@@ -11,14 +11,8 @@ import click
 from mmo_trio.admin.auditing import verify_audit_log
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import (
-    ListEntry,
-    format_instant,
-    format_second,
-    print_json,
-    print_list,
-    print_status,
-)
+from mmo_trio.cli.support.output import format_instant, format_second, print_json, print_status
+from mmo_trio.cli.support.tables import ListEntry, print_list
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.console.views import show_event

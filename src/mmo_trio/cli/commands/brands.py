@@ -27,7 +27,8 @@ from mmo_trio.cli.commands import brand_keys
 from mmo_trio.cli.support.brand_records import brand_keys_to_json, find_brand
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
+from mmo_trio.cli.support.output import format_instant, print_json, print_status
+from mmo_trio.cli.support.tables import print_table
 from mmo_trio.cli.support.target import (
     CommandTarget,
     machine_user,

@@ -23,7 +23,8 @@ from mmo_sansio.http.egress_rules import UrlError, UrlTarget, parse_url
 from mmo_sansio.values.clock import from_datetime
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
-from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal
+from mmo_trio.cli.support.output import print_json, print_line, print_status, terminal
+from mmo_trio.cli.support.tables import print_rows
 from mmo_trio.system.display_text import visible_text
 
 # The name of the suite in JUnit's report, by which CI systems group it.

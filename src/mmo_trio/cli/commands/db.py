@@ -34,13 +34,8 @@ from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.commands.restored import restored
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import (
-    print_json,
-    print_rows,
-    print_status,
-    print_table,
-    progress_bar,
-)
+from mmo_trio.cli.support.output import print_json, print_status, progress_bar
+from mmo_trio.cli.support.tables import print_rows, print_table
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.engine.engine import continue_clock, submit_batch_once
 from mmo_trio.storage.interface.admin_types import CountQuery

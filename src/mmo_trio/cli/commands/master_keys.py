@@ -22,7 +22,8 @@ from mmo_trio.brands.master_key import (
 )
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import format_instant, print_rows, print_status
+from mmo_trio.cli.support.output import format_instant, print_status
+from mmo_trio.cli.support.tables import print_rows
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.open_store import is_shared_store
 from mmo_trio.storage.sql.store import Store

@@ -36,7 +36,6 @@ from mmo_trio.cli.support.brand_records import brand_keys_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
-    ListEntry,
     admin_transaction_json,
     format_instant,
     format_millisecond,
@@ -44,13 +43,12 @@ from mmo_trio.cli.support.output import (
     marked,
     print_json_text,
     print_line,
-    print_list,
     print_status,
-    print_table,
     status_cell,
     terminal,
 )
 from mmo_trio.cli.support.references import brand_option, find_transaction
+from mmo_trio.cli.support.tables import ListEntry, print_list, print_table
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.console.views import list_payment_fields

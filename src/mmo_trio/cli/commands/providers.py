@@ -21,13 +21,8 @@ from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.commands.rehearse import rehearse
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
-from mmo_trio.cli.support.output import (
-    WARNING,
-    format_instant,
-    marked,
-    print_rows,
-    print_status,
-)
+from mmo_trio.cli.support.output import WARNING, format_instant, marked, print_status
+from mmo_trio.cli.support.tables import print_rows
 from mmo_trio.cli.support.target import (
     CommandTarget,
     machine_user,

@@ -41,12 +41,12 @@ from mmo_trio.cli.support.output import (
     format_sums,
     print_json_text,
     print_line,
-    print_rows,
     print_status,
     progress_bar,
     progress_counter,
 )
 from mmo_trio.cli.support.statements import Statement, lines_of, read_record, statement_options
+from mmo_trio.cli.support.tables import print_rows
 
 if TYPE_CHECKING:
     from mmo_trio.cli.support.target import CommandTarget

@@ -21,7 +21,8 @@ from mmo_sansio.providers.common.rehearsal import (
 from mmo_sansio.values.clock import to_datetime
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.local_server import open_local_listeners, port_option
-from mmo_trio.cli.support.output import print_rows, print_status
+from mmo_trio.cli.support.output import print_status
+from mmo_trio.cli.support.tables import print_rows
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.system.logs import configure_logs
 

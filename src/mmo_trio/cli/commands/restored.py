@@ -20,7 +20,7 @@ from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.admin.restoration import ToldPayment, record_lost_uses
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type
-from mmo_trio.cli.support.output import format_instant, print_status, print_table
+from mmo_trio.cli.support.output import format_instant, print_status
 from mmo_trio.cli.support.statements import (
     Statement,
     brand_of,
@@ -28,6 +28,7 @@ from mmo_trio.cli.support.statements import (
     read_record,
     statement_options,
 )
+from mmo_trio.cli.support.tables import print_table
 from mmo_trio.cli.support.target import (
     CommandTarget,
     chosen_gateway,

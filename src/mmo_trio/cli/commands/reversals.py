@@ -17,16 +17,14 @@ from mmo_trio.admin.reversals import ReversalRefused, Reversals
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import Command, json_option
 from mmo_trio.cli.support.output import (
-    ListEntry,
     format_instant,
     format_second,
     print_json,
-    print_list,
     print_status,
-    print_table,
     state_cell,
 )
 from mmo_trio.cli.support.references import brand_option, find_transaction
+from mmo_trio.cli.support.tables import ListEntry, print_list, print_table
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import Role

@@ -19,7 +19,8 @@ import trio
 from mmo_sansio.values.fields import raise_faults
 from mmo_trio.cli.support.errors import UsageProblem, exit_on_fault, run_reporting_errors
 from mmo_trio.cli.support.options import Command, file_type, json_option
-from mmo_trio.cli.support.output import print_json, print_status, print_table
+from mmo_trio.cli.support.output import print_json, print_status
+from mmo_trio.cli.support.tables import print_table
 from mmo_trio.cli.support.target import default_data_directory, find_target, report_readable_secrets
 from mmo_trio.settings import Settings, SettingsError, effective_settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files

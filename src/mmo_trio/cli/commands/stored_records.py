@@ -45,9 +45,10 @@ from mmo_trio.cli.support.brand_records import find_brand
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.json_text import json_text
 from mmo_trio.cli.support.options import datetime_type, file_type, json_option, to_instant
-from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
+from mmo_trio.cli.support.output import format_sums, print_status, progress_bar
 from mmo_trio.cli.support.output_files import open_output
 from mmo_trio.cli.support.statements import read_record
+from mmo_trio.cli.support.tables import print_rows
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.sql.store import Store
 

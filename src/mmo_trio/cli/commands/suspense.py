@@ -13,14 +13,8 @@ from mmo_sansio.values.number_format import format_amounts_in
 from mmo_trio.admin.explanation import suspense_entry_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import (
-    ListEntry,
-    format_second,
-    print_json,
-    print_list,
-    print_status,
-    print_table,
-)
+from mmo_trio.cli.support.output import format_second, print_json, print_status
+from mmo_trio.cli.support.tables import ListEntry, print_list, print_table
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.sql.store import Store

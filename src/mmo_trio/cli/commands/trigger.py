@@ -27,7 +27,8 @@ from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.http_client import API_PATH, CliResponse, least_amount, send_request
 from mmo_trio.cli.support.local_server import HOST
 from mmo_trio.cli.support.options import data_option, json_option
-from mmo_trio.cli.support.output import print_json, print_line, print_rows, terminal
+from mmo_trio.cli.support.output import print_json, print_line, terminal
+from mmo_trio.cli.support.tables import print_rows
 from mmo_trio.cli.support.target import default_data_directory, load_sandbox_keys, running_address
 from mmo_trio.sandbox.callback_receiver import (
     ReceivedKind,

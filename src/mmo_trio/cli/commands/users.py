@@ -11,7 +11,8 @@ from attrs import evolve
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import format_instant, print_rows, print_status
+from mmo_trio.cli.support.output import format_instant, print_status
+from mmo_trio.cli.support.tables import print_rows
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.console.passwords import UnusablePassword, hash_password
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role, SecondFactor
