@@ -21,7 +21,7 @@ class FieldRow:
     type_text: str
     """`string`, `number or null`, ..."""
     schema: str | None
-    """The name of its schema; None when it has none."""
+    """The name of its schema, which the page links; None when it has none, or is described here."""
     is_required: bool
     constraints: str
     description: str
@@ -55,6 +55,7 @@ class WebhookView:
 
     name: str
     url_field: str
+    """The member of a request's body that has its URL; empty where no request names it."""
     summary: str
     description: str
     schema: str
@@ -147,24 +148,25 @@ def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiRe
 
             groups[operation["tags"][0]][1].append(endpoint)
 
+    # What comes without a request, such as the result of a deposit.
     callbacks |= {
         name: _webhook(document, name, "", webhook["post"])
         for name, webhook in document["webhooks"].items()
     }
     return ApiReference(
-        info["title"],
-        info["version"],
-        tuple(info["description"].split("\n\n")),
-        document["servers"][0]["url"],
-        key["name"],
-        key["description"],
-        tuple(
+        title=info["title"],
+        version=info["version"],
+        introduction=tuple(info["description"].split("\n\n")),
+        base_url=document["servers"][0]["url"],
+        key_name=key["name"],
+        key_description=key["description"],
+        groups=tuple(
             EndpointGroup(name, purpose, tuple(endpoints))
             for name, (purpose, endpoints) in groups.items()
         ),
-        tuple(common.values()),
-        tuple(callbacks.values()),
-        tuple(
+        common_errors=tuple(common.values()),
+        callbacks=tuple(callbacks.values()),
+        schemas=tuple(
             _schema_view(name, schema)
             for name, schema in components["schemas"].items()
             # Bodies of requests are described in place, with their endpoints.
@@ -178,6 +180,8 @@ def _endpoint(
 ) -> EndpointView:
     operation = document["paths"][path][method]
     schemas = document["components"]["schemas"]
+
+    # 1. What is sent.
     body = operation.get("requestBody")
     body_schema = None
     body_rows: tuple[FieldRow, ...] = ()
@@ -187,39 +191,43 @@ def _endpoint(
     if body_schema is not None:
         body_rows = _field_rows(schemas[body_schema], schemas)
 
+    request = _example_request(document, operation, method, path, caller)
+
+    # 2. What it is answered with.
     response = operation["responses"]["200"]
     response_schema = response["content"]["application/json"]["schema"]
     response_name = _schema_name(response_schema)
-    request = _example_request(document, operation, method, path, caller)
     # A small answer is described in place, and has no name.
     if response_name:
         response_schema = schemas[response_name]
 
     answer = dict(response_schema["examples"][0])
-    if request.body is not None:  # An answer repeats the references of its request.
+    # An answer repeats the references of its request.
+    if request.body is not None:
         reference = request.body["merchantReference"]
         answer["merchantReference"] = reference
         answer["reconciliationReference"] = request.body.get("reconciliationReference", reference)
 
     return EndpointView(
-        operation["operationId"],
-        method.upper(),
-        path,
-        operation["summary"],
-        operation.get("description", ""),
-        tuple(map(_parameter_row, operation.get("parameters", ()))),
-        body_rows,
-        body_schema,
-        response["description"],
-        response_name,
-        json_text(answer),
-        tuple(error for error in _errors(document, operation) if error.code not in common),
-        tuple(
-            _webhook(document, name, where, named["post"])
-            for name, at in operation.get("callbacks", {}).items()
-            for where, named in at.items()
+        name=operation["operationId"],
+        method=method.upper(),
+        path=path,
+        summary=operation["summary"],
+        description=operation.get("description", ""),
+        parameters=tuple(map(_parameter_row, operation.get("parameters", ()))),
+        body=body_rows,
+        body_schema=body_schema,
+        response_description=response["description"],
+        response_schema=response_name,
+        response_example=json_text(answer),
+        errors=tuple(error for error in _errors(document, operation) if error.code not in common),
+        # OpenAPI has callbacks by name, and each by the expression of its URL.
+        callbacks=tuple(
+            _webhook(document, name, url_expression, item["post"])
+            for name, items in operation.get("callbacks", {}).items()
+            for url_expression, item in items.items()
         ),
-        request,
+        example=request,
     )
 
 
@@ -277,17 +285,21 @@ def _example_request(
     )
 
 
-def _webhook(document: JsonObject, name: str, url_field: str, operation: JsonObject) -> WebhookView:
+def _webhook(
+    document: JsonObject, name: str, url_expression: str, operation: JsonObject
+) -> WebhookView:
+    """Describe a request that the gateway sends; the expression names the member of a body that has
+    its URL, `{$request.body#/resultUrl}`, and is empty where no request names one."""
     schema = _schema_name(operation["requestBody"]["content"]["application/json"]["schema"]) or ""
     answered = operation["responses"]["2XX"]["description"]
     return WebhookView(
-        name,
-        url_field.removeprefix("{$request.body#/").removesuffix("}"),
-        operation["summary"],
-        f"{operation['description']} {answered}",
-        schema,
-        _parameter_row(operation["parameters"][0]),
-        json_text(document["components"]["schemas"][schema]["examples"][0]),
+        name=name,
+        url_field=url_expression.removeprefix("{$request.body#/").removesuffix("}"),
+        summary=operation["summary"],
+        description=f"{operation['description']} {answered}",
+        schema=schema,
+        key_header=_parameter_row(operation["parameters"][0]),
+        example=json_text(document["components"]["schemas"][schema]["examples"][0]),
     )
 
 
@@ -330,30 +342,28 @@ def _field_rows(schema: JsonObject, in_place: Mapping[str, JsonObject]) -> tuple
     required = schema.get("required", ())
     rows = []
     for member, property_ in schema.get("properties", {}).items():
-        name = _schema_name(property_)
-        inner = in_place.get(name or "")
-
-        # 1. An object that is described in place, under its name or without one.
-        # 2. A name, which the page links.
-        # 3. A plain value.
+        # What has a name is linked by it, unless it is described here, in place.
+        linked_name = _schema_name(property_)
+        inner = in_place.get(linked_name or "")
         described = property_
         if inner is not None:
             described = inner
-            name = None
+            linked_name = None
 
+        # An object without a name has no other place, either.
         members: tuple[FieldRow, ...] = ()
         if inner is not None or property_.get("type") == "object":
             members = _field_rows(described, in_place)
 
         rows.append(
             FieldRow(
-                member,
-                _type_text(property_),
-                name,
-                member in required,
-                _constraints(described),
-                described.get("description", ""),
-                members,
+                name=member,
+                type_text=_type_text(property_),
+                schema=linked_name,
+                is_required=member in required,
+                constraints=_constraints(described),
+                description=described.get("description", ""),
+                members=members,
             )
         )
 
