@@ -304,6 +304,7 @@ def not_sent_attempt(
     detail: str,
     outcome: DeliveryOutcome = DeliveryOutcome.TRANSPORT_ERROR,
 ) -> DeliveryAttempt:
-    """Return the record of a code that was not sent, and why."""
+    """Return the record of a QR code that was not sent, and why: it takes the place of an attempt
+    to deliver what `qr_code_request` would have made."""
     url = transaction.order.display_qr_url or ""
     return DeliveryAttempt(outcome, url, detail=detail)

@@ -16,7 +16,8 @@ from mmo_simulators.common.simulator import Simulator
 
 @define(eq=False)
 class ForwardingSimulator:
-    """See :class:`mmo_simulators.common.simulator.Simulator`."""
+    """Is a base class: what inherits from it overrides the methods in which it changes or observes
+    something. See :class:`mmo_simulators.common.simulator.Simulator`."""
 
     simulator: Simulator
 

@@ -58,8 +58,7 @@ OVERDUE_METRIC_AFTER: Final = clock.MINUTE
 
 ROUTES: Final = (*ROUTE_NAMES, UNROUTED)
 
-# The store is queried at most once in this time.
-# Several scrapers share one read.
+# The store is queried at most once in this time: several scrapers share one read.
 BACKLOG_TTL_S: Final = 10.0
 
 # What each metric counts or shows, by its name.
@@ -282,7 +281,10 @@ class PrometheusExporter:
         reports = sorted(self.reversal_reports.items())
         yield _counter(
             "mmo_reversal_reports",
-            *(({"provider": p, "report": r}, times) for (p, r), times in reports),
+            *(
+                ({"provider": provider, "report": report}, times)
+                for (provider, report), times in reports
+            ),
         )
         yield _counter(
             "mmo_payee_questions",
@@ -324,8 +326,8 @@ class PrometheusExporter:
         yield from _float_metrics(self.float_monitor.floats)
         monitor, now = self.float_monitor, self.float_monitor.moment().time
         ages = (
-            ({"provider": p, "account": a}, elapsed(at, now) / SECOND)
-            for (p, a), at in monitor.known_at.items()
+            ({"provider": provider, "account": account}, elapsed(at, now) / SECOND)
+            for (provider, account), at in monitor.known_at.items()
         )
         yield _gauge("mmo_provider_balance_seconds_old", *ages)
         yield _counter(

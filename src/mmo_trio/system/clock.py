@@ -171,7 +171,8 @@ class GatewayClock:
         )
 
     def continue_from(self, record: ClockRecord, *, down_for: Span | None = None) -> None:
-        """Continue from an earlier process; see :meth:`ClockGuard.continue_from`."""
+        """Continue the own time of an earlier process. `down_for` is how long ago it made the
+        record, if the store's own clock knows; see :meth:`ClockGuard.continue_from`."""
         self.guard.continue_from(
             record, boot_id=self.boot_id(), monotonic=self.monotonic(), down_for=down_for
         )

@@ -1,5 +1,5 @@
 """Turns the query string of the records into a query for a store (clauses R1 to R6), and that of
-the reversals, which are read in the same way."""
+the reversals, which are read in the same way; the name of a payee comes in a query string, too."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from mmo_sansio.values.model import Status, Type
 _INTEGER: Final = re.compile(r"([+-]?)([0-9]++)")
 _FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
 _REVERSAL_FILTERS: Final = ("from", "to", "pageSize")
-_REQUIRED: Final = ("from", "to")
+# The bounds of the window, which a query without a cursor must have.
+_TIMES: Final = ("from", "to")
 _NAMES: Final = (*_FILTERS, "page", "name")
 _DEFAULTS: Final = {"pageSize": str(RECORDS_PAGE_DEFAULT)}
 
@@ -131,24 +132,23 @@ def _read_page_query(
     # 2. The filters, in the order of the specification's table.
     filters: dict[str, str] = {}
     for name in names:
-        text = _text(name, parameters, errors, required=page is None and name in _REQUIRED)
+        text = _text(name, parameters, errors, required=page is None and name in _TIMES)
         if text is not None:
             filters[name] = _canonical(name, text, errors)
 
         # Only once both are good times; a cursor's window was checked when it was made.
         if name == "to" and page is None and not errors.errors:
-            begin, end = (
-                parse_exact_timestamp(filters["from"]),
-                parse_exact_timestamp(filters["to"]),
-            )
+            begin = parse_exact_timestamp(filters["from"])
+            end = parse_exact_timestamp(filters["to"])
             if end <= begin:
                 errors.add("to", "must be later than 'from'")
 
+    # 3. The cursor's own filters count. Those that are repeated must be the same; absent ones need
+    # not be repeated (R5).
     if cursor is not None:
-        for name, text in filters.items():  # Absent filters need not be repeated (R5).
-            if _meaning(name, cursor.filters.get(name, _DEFAULTS.get(name))) != _meaning(
-                name, text
-            ):
+        for name, text in filters.items():
+            of_cursor = cursor.filters.get(name, _DEFAULTS.get(name))
+            if _meaning(name, of_cursor) != _meaning(name, text):
                 errors.add(name, "differs from the query of this cursor; send 'page' alone")
         filters = dict(cursor.filters)
 
@@ -216,7 +216,7 @@ def _canonical(name: str, text: str, errors: FieldErrors) -> str:
 def _meaning(name: str, text: str | None) -> object:
     """Return what a filter is compared by: of a time, the instant (R5)."""
     try:
-        if text is None or name not in _REQUIRED:
+        if text is None or name not in _TIMES:
             return text
         return parse_exact_timestamp(text)
     except ValueError:
@@ -232,8 +232,7 @@ def _check_timestamp(name: str, text: str, errors: FieldErrors) -> str:
 
 
 def _bound(text: str) -> Instant:
-    """Return the first instant that is not before this time, as `createdAt` is exact to the
-    microsecond (R1)."""
+    """Return the first instant that is not before this time (R1)."""
     instant, finer = parse_exact_timestamp(text)
     # `createdAt` is exact to the microsecond, so a bound between two of them means the later one.
     if finer:
