@@ -116,9 +116,13 @@ async def recognise_store(store: Store, config: ServiceConfig) -> MarkKeeper:
     settings = config.settings
     compared = await compare_store(store, settings, serves=True, is_sandbox=config.is_sandbox)
     keeper = MarkKeeper(store, compared.file, _loss_max(settings))
+    if not config.is_sandbox and (
+        compared.file is None or is_in_folder_of_store(compared.file, settings)
+    ):
+        logger.warning(
+            "restore_not_recognisable", remedy="set database.mark_file", mark_file=compared.file
+        )
     if compared.file is None:
-        if not config.is_sandbox:
-            logger.warning("restore_not_recognisable", remedy="set database.mark_file")
         return keeper
 
     # Refused rather than served: a restored store has forgotten payments that were paid.
@@ -313,21 +317,33 @@ class MarkKeeper:
 
 
 def find_mark_file(settings: Settings) -> Path | None:
-    """Return where the mark of the store is; None where there is no place for it outside of the
-    store."""
+    """Return where the mark of the store is; None where there is no place for it."""
     database, key = settings.database, settings.keys.master_key_file
     if database.mark_file is not None:
         return database.mark_file
 
     # Beside the master key, which no backup of the store takes, and which every node has.
-    beside = key.with_name(f"{key.name}.mark")
-    is_in_store = not is_shared_store(database.url) and (
-        beside.parent.resolve() == Path(database.url.removeprefix("sqlite:///")).parent.resolve()
-    )
-    if is_in_store or not os.access(beside.parent, os.W_OK):
+    beside_key = key.with_name(f"{key.name}.mark")
+    has_place = os.access(beside_key.parent, os.W_OK)
+    if has_place and not is_in_folder_of_store(beside_key, settings):
+        return beside_key
+    if is_shared_store(database.url):
         return None
 
-    return beside
+    # Beside the file of the store: one that is put back alone, or loses its log, is recognised.
+    store = _sqlite_file(settings)
+    return store.with_name(f"{store.name}.mark")
+
+
+def is_in_folder_of_store(file: Path, settings: Settings) -> bool:
+    """Tell whether a backup of the folder with the SQLite file takes this file along."""
+    if is_shared_store(settings.database.url):
+        return False
+    return file.parent.resolve() == _sqlite_file(settings).parent.resolve()
+
+
+def _sqlite_file(settings: Settings) -> Path:
+    return Path(settings.database.url.removeprefix("sqlite:///"))
 
 
 def read_mark(file: Path) -> StoreMark | None:

@@ -178,8 +178,8 @@ class DatabaseSection:
         None,
         "How far this machine has seen the store come, by which a restored backup is recognised: a "
         "file outside of what a backup takes, on a disk that stays.",
-        default_text="beside `keys.master_key_file`, with `.mark` after its name, unless the store "
-        "is there or nothing can be written",
+        default_text="beside `keys.master_key_file`, with `.mark` after its name; where a SQLite "
+        "store is there or nothing can be written, beside the SQLite file; none for PostgreSQL",
     )
     # 0: a store that lacks anything is refused.
     failover_loss_s: int = setting(

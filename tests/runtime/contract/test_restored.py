@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from itertools import product
@@ -247,8 +247,51 @@ async def test_a_store_without_its_mark_is_refused_where_the_mark_was_named(tmp_
         await paid(merchant, "salary-3")
 
 
+def _without_its_log(database: Path, copy: Path) -> None:
+    """Leave the file with what was copied into it, as who tidies up after a crash."""
+    Path(f"{database}-wal").unlink()
+    Path(f"{database}-shm").unlink(missing_ok=True)
+
+
+def _put_back(database: Path, copy: Path) -> None:
+    """Put a copy of the file in its place, without the log of the newer one."""
+    _without_its_log(database, copy)
+    database.write_bytes(copy.read_bytes())
+
+
+@pytest.mark.spec("C6", "C12", "S6")
+@pytest.mark.parametrize("lose", [_without_its_log, _put_back])
+async def test_a_sqlite_file_that_lost_its_newest_commits_is_refused_without_any_setting(
+    tmp_path: Path, lose: Callable[[Path, Path], None]
+) -> None:
+    """The master key lies beside it, so the mark does, too."""
+    database, copy = tmp_path / "gateway.db", tmp_path / "copy"
+    gateway = Gateway(tmp_path, f"sqlite:///{database}")
+    await gateway.set_up()
+    async with gateway.serving() as (_, merchant):
+        await paid(merchant, "salary-1")
+    unsent = await gateway.accept_unsent("salary-2")
+    copy.write_bytes(database.read_bytes())
+
+    async with gateway.serving() as (process, merchant):
+        assert (await merchant.ended(unsent))["status"] == "success"
+        await paid(merchant, "salary-3")
+        await process.kill()
+    lose(database, copy)
+    assert "mmo db restored" in await gateway.refusal()
+
+    await gateway.mmo("db", "restored")
+    async with gateway.serving() as (_, merchant):
+        assert (await merchant.ended(unsent))["status"] == "success", "the operator was asked"
+        again = await merchant.create("direct/payout", merchantReference="salary-3")
+        assert again.status == 503
+    assert set(gateway.submissions().values()) == {1}
+
+
 @pytest.mark.spec("C6")
-async def test_a_gateway_says_once_that_a_restore_could_not_be_recognised(tmp_path: Path) -> None:
+async def test_a_gateway_says_once_that_a_restored_folder_could_not_be_recognised(
+    tmp_path: Path,
+) -> None:
     gateway = Gateway(tmp_path, f"sqlite:///{tmp_path}/gateway.db")
     await gateway.set_up()
     async with gateway.serving() as (_, merchant):
