@@ -245,6 +245,23 @@ async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Pat
         assert kenya.told_once(reference)
 
 
+@pytest.mark.spec("Q1", "S4")
+async def test_a_qr_code_is_paid_by_whoever_types_its_reference_in_groups(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """It is no deposit to whichever brand owns the rest of the account."""
+    async with in_kenya(serve, tmp_path) as kenya:
+        await kenya.register()
+        made = await kenya.merchant.accepted("qr/payin", msisdn=PAYER)
+        reference = str(made["gatewayReference"])
+        await until(lambda: bool(calls_to(kenya.receiver)))
+        typed = account_reference(reference).lower()
+        await kenya.deposit(150, f"{typed[:4]} {typed[4:8]} {typed[8:]}")
+        found = await kenya.ended(reference)
+        (paid,) = kenya.payments
+        assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
+
+
 @pytest.mark.spec("S4")
 async def test_a_deposit_is_asked_about_and_becomes_a_transaction(
     serve: Serve, tmp_path: Path

@@ -3,7 +3,9 @@ S4)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from mmo_sansio.messages.inputs import DepositAnswered, DepositNotified
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
@@ -13,6 +15,11 @@ from mmo_sansio.values.model import Brand, DepositClaim, Method
 # operator allows no more: as many as the AccountReference of an M-Pesa prompt holds (Safaricom's
 # portal, M-Pesa Express). They are its random part, so that two are hardly ever the same.
 REFERENCE_SUFFIX_CHARACTERS = 12
+
+_BETWEEN_GROUPS: Final = re.compile(r"[\s-]")
+
+# A gatewayReference has none of these letters (https://www.crockford.com/base32.html).
+_DIGITS_READ_AS_LETTERS: Final = str.maketrans("OIL", "011")
 
 DepositOwner = tuple[Brand, Method]
 
@@ -78,10 +85,15 @@ def deposit_input(
     )
 
 
-def may_be_reference_suffix(deposit: DepositReport) -> bool:
-    """Tell whether the bill reference could be the end of a gatewayReference."""
-    suffix = deposit.bill_reference
-    return len(suffix) == REFERENCE_SUFFIX_CHARACTERS and suffix.isascii() and suffix.isalnum()
+def typed_reference_suffix(deposit: DepositReport) -> str | None:
+    """Return the end of a gatewayReference that the bill reference could be, as the reference has
+    it; None when it can be none. People type it in groups, with small letters, and with letters for
+    the digits that look like them."""
+    suffix = _BETWEEN_GROUPS.sub("", deposit.bill_reference)
+    if len(suffix) != REFERENCE_SUFFIX_CHARACTERS or not suffix.isascii() or not suffix.isalnum():
+        return None
+
+    return suffix.upper().translate(_DIGITS_READ_AS_LETTERS)
 
 
 def claimed_deposit(claim: DepositClaim) -> DepositReport:

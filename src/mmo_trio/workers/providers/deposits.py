@@ -290,10 +290,11 @@ async def payment_named_by(
 ) -> Transaction | None:
     """Return the payment whose reference the payer gave; None when it is none of this
     provider's."""
-    if not deposits.may_be_reference_suffix(deposit):
+    suffix = deposits.typed_reference_suffix(deposit)
+    if suffix is None:
         return None
 
-    payment = await store.transaction_by_suffix(deposit.bill_reference.upper())
+    payment = await store.transaction_by_suffix(suffix)
     if payment is not None and payment.order.provider == provider.name:
         return payment
     return None
