@@ -407,14 +407,14 @@ def _read_problem(response: HttpResponse) -> ApiProblem | None:
         retry_after_s = int(retry_after)
 
     return ApiProblem(
-        response.status,
-        title,
-        error_code,
-        type_uri.rpartition("/")[2],
-        detail,
-        fields,
-        _request_id(instance, response),
-        retry_after_s,
+        status=response.status,
+        title=title,
+        error_code=error_code,
+        cause=type_uri.rpartition("/")[2],
+        detail=detail,
+        errors=fields,
+        request_id=_request_id(instance, response),
+        retry_after_s=retry_after_s,
     )
 
 

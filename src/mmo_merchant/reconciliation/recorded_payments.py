@@ -55,15 +55,15 @@ def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
             fee = _money(provider["fee"])
 
         return RecordedPayment(
-            members["gatewayReference"],
-            members["merchantReference"],
-            members["providerReference"],
-            Type(members["type"]),
-            Status(members["status"]),
+            gateway_reference=members["gatewayReference"],
+            merchant_reference=members["merchantReference"],
+            receipt=members["providerReference"],
+            type=Type(members["type"]),
+            status=Status(members["status"]),
             # What was paid may be another amount than was asked for (S2).
-            _money(members["finalAmount"] or members["requestedAmount"]),
-            _shared(provider.get("name", "")),
-            fee,
+            amount=_money(members["finalAmount"] or members["requestedAmount"]),
+            provider=_shared(provider.get("name", "")),
+            fee=fee,
             is_expected=period.has(ended_at),
             msisdn=members["party"]["msisdn"].removeprefix("+"),
             ended_at=ended_at,
@@ -99,13 +99,13 @@ def recorded_reversal(
         status = Status.FAILED
 
     return RecordedPayment(
-        reversal.id,
-        payment.order.merchant_reference,
-        reversal.provider_reference,
-        type_,
-        status,
-        reversal.amount,
-        reversal.provider,
+        gateway_reference=reversal.id,
+        merchant_reference=payment.order.merchant_reference,
+        receipt=reversal.provider_reference,
+        type=type_,
+        status=status,
+        amount=reversal.amount,
+        provider=reversal.provider,
         is_expected=period.has(reversal.ended_at),
         reverses=(payment.reference, reversal.receipt or payment.progress.provider_reference),
         msisdn=payment.order.party.msisdn.removeprefix("+"),

@@ -61,14 +61,14 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         and other.reference != reference
     ]
     return PaymentHistory(
-        transaction,
-        await store.admin.timeline(reference),
-        await store.admin.callbacks(gateway_reference=reference),
-        await store.admin.suspense_of_payment(reference),
-        await store.brand_record(order.brand),
-        await store.open_claims(reference),
-        others,
-        await store.reversals(reference),
+        transaction=transaction,
+        journal=await store.admin.timeline(reference),
+        callbacks=await store.admin.callbacks(gateway_reference=reference),
+        suspense=await store.admin.suspense_of_payment(reference),
+        brand=await store.brand_record(order.brand),
+        claims=await store.open_claims(reference),
+        same_reference=others,
+        reversals=await store.reversals(reference),
     )
 
 

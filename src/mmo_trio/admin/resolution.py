@@ -305,15 +305,15 @@ class Resolutions:
 
         # 2. Store it. Of two that propose at the same time, the store takes one.
         proposal = Proposal(
-            0,
-            transaction.reference,
-            transaction.order.brand,
-            error_code and error_code.value,
-            provider_reference,
-            reason,
-            evidence,
-            user.name,
-            self.audit_log.wall_time(),
+            id=0,
+            gateway_reference=transaction.reference,
+            brand=transaction.order.brand,
+            error_code=error_code and error_code.value,
+            provider_reference=provider_reference,
+            reason=reason,
+            evidence=evidence,
+            proposed_by=user.name,
+            proposed_at=self.audit_log.wall_time(),
         )
         await self._record(user, proposal, "resolution_proposed")
         id = await self.store.admin.add_proposal(proposal)

@@ -44,6 +44,13 @@ class TimelineEntry:
     """The time of the last; None when there is one."""
 
     @property
+    def stage_after(self) -> str | None:
+        """Return the stage that the event has led to; None where it stays."""
+        if self.stages is None:
+            return None
+        return self.stages[1]
+
+    @property
     def description(self) -> str:
         """Return the event with its stages and members, on one line."""
         words = [self.title]

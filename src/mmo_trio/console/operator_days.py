@@ -88,11 +88,11 @@ def operator_day(
     failed = sum(day.failed for day in found.values())
     told = [_span_text(starts, first, last) for level, first, last in runs if level == "bad"]
     return OperatorDay(
-        name,
-        title,
-        succeeded,
-        failed,
-        [
+        name=name,
+        title=title,
+        succeeded=succeeded,
+        failed=failed,
+        paths=[
             (
                 level,
                 "".join(f"M{first} 0h{last - first}" for of, first, last in runs if of == level),
@@ -100,8 +100,8 @@ def operator_day(
             for level in ("none", "good", "warn", "bad")
             if level in levels
         ],
-        "".join(f"M{first} 0h{max(1, last - first)}" for first, last in stops),
-        _day_text(told, reason, [_span_text(starts, first, last) for first, last in stops]),
+        stops="".join(f"M{first} 0h{max(1, last - first)}" for first, last in stops),
+        text=_day_text(told, reason, [_span_text(starts, first, last) for first, last in stops]),
     )
 
 

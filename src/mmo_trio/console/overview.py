@@ -620,7 +620,15 @@ def judge_health(
     else:
         level, text = HealthLevel.WELL, "well"
 
-    return Health(key, title, level, text, known.created, format_rate(known.success_rate), rate)
+    return Health(
+        key=key,
+        title=title,
+        level=level,
+        text=text,
+        created=known.created,
+        rate=format_rate(known.success_rate),
+        success_rate=rate,
+    )
 
 
 def worst_first(found: Iterable[Health]) -> list[Health]:

@@ -255,18 +255,22 @@ def tell_story(
         else:
             gap = elapsed(before, entry.at)
 
+        end = ""
+        if entry.stage_after in _ENDS:
+            end = entry.stage_after
+
         steps.append(
             StoryStep(
-                entry.at,
-                entry.last_at,
-                icon,
-                _TONES.get(icon, ""),
-                actor_name(entry.actor, provider_titles),
-                mask.text(to_reading_text(entry.title)),
-                f"+{format_span(gap)}" if gap >= SHOWN_SPAN else "",
-                entry.stages[1] if entry.stages is not None and entry.stages[1] in _ENDS else "",
-                entry.times,
-                json.dumps(members, indent=2, ensure_ascii=False) if members else "",
+                at=entry.at,
+                last_at=entry.last_at,
+                icon=icon,
+                tone=_TONES.get(icon, ""),
+                actor=actor_name(entry.actor, provider_titles),
+                text=mask.text(to_reading_text(entry.title)),
+                gap=f"+{format_span(gap)}" if gap >= SHOWN_SPAN else "",
+                end=end,
+                times=entry.times,
+                members=json.dumps(members, indent=2, ensure_ascii=False) if members else "",
             )
         )
         before = entry.last_at or entry.at
@@ -295,7 +299,7 @@ class Phase:
 def list_phases(entries: Sequence[TimelineEntry]) -> list[Phase]:
     """Return where the time of a payment went, from its request to its callback: with us, until the
     provider had it, until its result, and until the merchant knew. Empty before its end."""
-    ends = [entry for entry in entries if entry.stages is not None and entry.stages[1] in _ENDS]
+    ends = [entry for entry in entries if entry.stage_after in _ENDS]
     sent = [entry for entry in entries if entry.kind == "BeginSubmission"]
     if not ends or not sent or not entries:
         return []
@@ -332,7 +336,7 @@ def _icon(entry: TimelineEntry) -> str:
         "delivered",
     ):
         return "alert"
-    if entry.stages is not None and entry.stages[1] == Stage.FAILED:
+    if entry.stage_after == Stage.FAILED:
         return "cross"
     return _ICONS.get(entry.kind, _ICONS[""])
 

@@ -114,13 +114,13 @@ def _by_provider(payments: Sequence[Transaction]) -> list[StuckGroup]:
         title = waiting[-1].order.provider_title
         groups.append(
             StuckGroup(
-                provider,
-                title,
-                len(waiting),
-                all(payment.order.is_simulated for payment in waiting),
-                _sums(waiting),
-                min(sent),
-                max(sent),
+                provider=provider,
+                title=title,
+                count=len(waiting),
+                is_simulated=all(payment.order.is_simulated for payment in waiting),
+                sums=_sums(waiting),
+                first_at=min(sent),
+                last_at=max(sent),
             )
         )
 

@@ -210,7 +210,16 @@ class _CallbackReceiverHandler:
         if not self._is_genuine(head.values(b"x-api-key")):
             path = _readable_path(head)
             answer = ReceiverAnswer(401)
-            rejected = ReceivedRequest(path, False, ReceivedKind.OTHER, {}, b"", False, answer, 0)
+            rejected = ReceivedRequest(
+                path=path,
+                has_right_key=False,
+                kind=ReceivedKind.OTHER,
+                content={},
+                body=b"",
+                is_repeat=False,
+                answer=answer,
+                duration_ms=0,
+            )
             self.on_request(rejected)
             return HttpResponse(401)
 

@@ -278,17 +278,17 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
     sandbox = _open_sandbox_account(resources)
     settings, clock = resources.settings, resources.clock
     environment = AccountEnvironment(
-        resources.clients.providers.call_provider,
-        clock.moment,
-        clock.monotonic,
-        SystemCiphers(),
-        resources.keyring,
-        resources.urls.webhooks,
-        settings.provider_kinds,
+        send_request=resources.clients.providers.call_provider,
+        moment=clock.moment,
+        monotonic=clock.monotonic,
+        ciphers=SystemCiphers(),
+        keyring=resources.keyring,
+        webhooks_base_url=resources.urls.webhooks,
+        provider_kinds=settings.provider_kinds,
         # Several processes share an operator's tokens through the store.
-        resources.store.admin if resources.store.ownership is not None else None,
-        resources.clients.providers.ask_provider,
-        resources.urls.hosted_pages,
+        store=resources.store.admin if resources.store.ownership is not None else None,
+        send_question=resources.clients.providers.ask_provider,
+        pages_url=resources.urls.hosted_pages,
     )
     opened = open_accounts(settings.providers, resources.provider_titles, environment)
     for name, account in opened.items():
@@ -708,15 +708,15 @@ def _api_handler(
         payees_per_minute=payees_per_minute,
     )
     webhooks = Webhooks(
-        {account.webhook_name: account.webhook_endpoint for account in accounts},
-        store,
-        engine.submit,
-        workers.account_checks.learn,
-        workers.float_monitor.learn,
-        resources.references,
-        resources.clock.moment,
-        resources.limits.body,
-        TrustedProxies.of(resources.settings.listen),
+        endpoints={account.webhook_name: account.webhook_endpoint for account in accounts},
+        store=store,
+        submit=engine.submit,
+        learn=workers.account_checks.learn,
+        learn_balances=workers.float_monitor.learn,
+        references=resources.references,
+        moment=resources.clock.moment,
+        body_limit=resources.limits.body,
+        trusted_proxies=TrustedProxies.of(resources.settings.listen),
         enqueue=engine.enqueue,
         keep=workers.providers.try_keep,
         note_reversal=workers.float_monitor.note_reversal,
@@ -753,15 +753,15 @@ def _sandbox_context(
     )
     find_key = partial(find_demo_key, resources.store, resources.keyring)
     return SandboxContext(
-        resources.references.next,
-        resources.page_tokens.next,
-        clock.advance,
-        operator,
-        resources.limits.terms,
-        resources.addresses,
-        RequestLog(api.admit, resources.clock.own_time),
-        find_key,
-        workers.providers.simulated_providers,
+        new_reference=resources.references.next,
+        new_page_token=resources.page_tokens.next,
+        advance_clock=clock.advance,
+        operator=operator,
+        terms=resources.limits.terms,
+        addresses=resources.addresses,
+        request_log=RequestLog(api.admit, resources.clock.own_time),
+        find_demo_key=find_key,
+        simulated_providers=workers.providers.simulated_providers,
     )
 
 
@@ -771,18 +771,20 @@ def _console_context(
     resources, accounts = foundation.resources, foundation.accounts.provider_accounts
     providers = foundation.accounts.providers
     return ConsoleContext(
-        resources.store,
-        foundation.engine.submit,
-        resources.audit_log,
-        resources.keyring,
-        resources.clock.wall_time,
-        resources.clock.own_time,
-        resources.settings.console,
-        resources.provider_titles,
-        lambda: {name: account.breaker.state for name, account in accounts.items()},
-        TrustedProxies.of(resources.settings.listen),
-        PasswordVerifier(resources.password_hasher),
-        frozenset(
+        store=resources.store,
+        submit=foundation.engine.submit,
+        audit_log=resources.audit_log,
+        keys=resources.keyring,
+        wall_time=resources.clock.wall_time,
+        own_time=resources.clock.own_time,
+        settings=resources.settings.console,
+        provider_titles=resources.provider_titles,
+        provider_breakers=lambda: {
+            name: account.breaker.state for name, account in accounts.items()
+        },
+        trusted_proxies=TrustedProxies.of(resources.settings.listen),
+        verify_password=PasswordVerifier(resources.password_hasher),
+        hosts=frozenset(
             (*resources.settings.console.hosts, resources.settings.listen.console.host.lower())
         ),
         reversal_operation=lambda payment: reversal_operation(

@@ -638,7 +638,15 @@ def _result(
 
         reason = parse_failure(document)
         code, message = _meaning(reason, direction)
-        return ProviderFailed(reference, name, Source.POLL, code, receipt, reason.code, message)
+        return ProviderFailed(
+            gateway_reference=reference,
+            provider=name,
+            source=Source.POLL,
+            error_code=code,
+            provider_reference=receipt,
+            native_code=reason.code,
+            native_message=message,
+        )
 
     return None
 

@@ -254,13 +254,13 @@ def error_pages(error_docs_url: str) -> Mapping[str, ErrorPage]:
 def _problem_page(problem_type: ProblemType, error_docs_url: str) -> ErrorPage:
     guidance = GUIDANCE[problem_type]
     return ErrorPage(
-        problem_type.segment,
-        problem_type.title,
-        problem_type.status,
-        guidance.meaning,
-        guidance.who_acts,
-        guidance.advice,
-        example_problem(problem_type, error_docs_url),
+        code=problem_type.segment,
+        title=problem_type.title,
+        status=problem_type.status,
+        meaning=guidance.meaning,
+        who_acts=guidance.who_acts,
+        advice=guidance.advice,
+        example=example_problem(problem_type, error_docs_url),
     )
 
 
@@ -275,11 +275,11 @@ def _failure_page(code: ErrorCode) -> ErrorPage:
     explanation = EXPLANATIONS[code]
     example = {"status": "failed", "errorCode": code.value, "errorMessage": explanation.meaning}
     return ErrorPage(
-        code.value,
-        "Failed payment",
-        None,
-        explanation.meaning,
-        explanation.who_acts,
-        explanation.advice,
-        example,
+        code=code.value,
+        title="Failed payment",
+        status=None,
+        meaning=explanation.meaning,
+        who_acts=explanation.who_acts,
+        advice=explanation.advice,
+        example=example,
     )

@@ -579,14 +579,14 @@ class PaymentReports:
         """Report that the provider has the payment, and has no result yet. `is_told_when_asked`: it
         notifies of none, so that it is asked on after the payment's expiry."""
         return ProviderAccepted(
-            self.transaction.reference,
-            self.provider,
-            Source.POLL,
-            provider_reference,
-            poll_after,
-            qr,
-            payer_action,
-            is_told_when_asked,
+            gateway_reference=self.transaction.reference,
+            provider=self.provider,
+            source=Source.POLL,
+            provider_reference=provider_reference,
+            poll_after=poll_after,
+            qr=qr,
+            payer_action=payer_action,
+            is_told_when_asked=is_told_when_asked,
             version=self.version,
         )
 

@@ -755,7 +755,13 @@ def _parse_row(provider: str, account: MpesaAccount, row: Any) -> DepositReport 
             amount = parse_amount(row.get("amount"))
             trust = DepositTrust.LISTED
             return DepositReport(
-                provider, receipt, account.shortcode, bill_reference, amount, party, trust
+                provider=provider,
+                provider_reference=receipt,
+                account=account.shortcode,
+                bill_reference=bill_reference,
+                amount=amount,
+                party=party,
+                trust=trust,
             )
     except (ValueError, AttributeError):
         # A row that is no object, or has a member of another type: a person looks at it.

@@ -132,15 +132,15 @@ class SimulatedMtnAccounts:
             callback_delays = callback.after
 
         payment = SimulatedMtnPayment(
-            kind,
-            reference_id,
-            document,
-            amount,
-            party,
-            callback_url,
-            outcome,
-            message,
-            callback_delays,
+            kind=kind,
+            reference_id=reference_id,
+            document=document,
+            amount=amount,
+            party=party,
+            callback_url=callback_url,
+            outcome=outcome,
+            message=message,
+            callback_delays=callback_delays,
         )
         self._payments[reference_id] = payment
 

@@ -257,15 +257,15 @@ class PawapaySimulator:
 
         ending = provider.test_outcomes(operation).get(msisdn, COMPLETED)
         payment = SimulatedPawapayPayment(
-            operation,
-            id,
-            country,
-            provider,
-            msisdn,
-            amount,
-            document,
-            call.now,
-            ending,
+            operation=operation,
+            id=id,
+            country=country,
+            provider=provider,
+            msisdn=msisdn,
+            amount=amount,
+            document=document,
+            created_at=call.now,
+            ending=ending,
             refunded=refunded,
             page_url=_page_url(call.request, id, provider, operation),
         )

@@ -528,13 +528,13 @@ async def _register(target: CommandTarget, name: str) -> AccountFinding:
     )
     clock = target.clock()
     environment = AccountEnvironment(
-        client.call_provider,
-        clock.moment,
-        clock.monotonic,
-        SystemCiphers(),
-        target.keyring(),
-        _webhook_base_url(target),
-        target.settings.provider_kinds,
+        send_request=client.call_provider,
+        moment=clock.moment,
+        monotonic=clock.monotonic,
+        ciphers=SystemCiphers(),
+        keyring=target.keyring(),
+        webhooks_base_url=_webhook_base_url(target),
+        provider_kinds=target.settings.provider_kinds,
     )
 
     # The adapter is driven as a worker would drive it; no payment is involved.

@@ -380,14 +380,14 @@ class ServerConnection:
             return _connection_field(parsed_head, may_follow)
 
         writer = PieceWriter(
-            self._send_piece,
-            self._stream.receive_some,
-            self._transport.has_ended,
-            self._request_context.request_id,
-            connection,
-            self._extra_fields,
-            parsed_head.head.method == "HEAD",
-            parsed_head.version == b"1.0",
+            send=self._send_piece,
+            receive=self._stream.receive_some,
+            has_ended=self._transport.has_ended,
+            request_id=self._request_context.request_id,
+            connection=connection,
+            extra=self._extra_fields,
+            is_head_request=parsed_head.head.method == "HEAD",
+            is_http_1_0=parsed_head.version == b"1.0",
         )
         try:
             await admitted.respond(body, writer)

@@ -165,14 +165,14 @@ async def describe_callbacks(recorded: Sequence[CallbackRecorded]) -> list[Shown
         shown_key = key if callback.brand == DEMO_BRAND_ID else None
         shown.append(
             ShownCallback(
-                transaction,
-                _moment(callback.at),
-                attempt.outcome,
-                attempt.status,
-                attempt.duration_ms,
-                attempt.detail,
-                _request_text(transaction, attempt.url, shown_key or "your API key"),
-                "\n\n".join(part for part in (head, visible_text(body)) if part),
+                transaction=transaction,
+                at=_moment(callback.at),
+                outcome=attempt.outcome,
+                http_status=attempt.status,
+                duration_ms=attempt.duration_ms,
+                detail=attempt.detail,
+                request_text=_request_text(transaction, attempt.url, shown_key or "your API key"),
+                answer_text="\n\n".join(part for part in (head, visible_text(body)) if part),
             )
         )
 

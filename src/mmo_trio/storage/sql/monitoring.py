@@ -37,17 +37,17 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[admin_types.Ba
     usage = [usage.on_day(now // DAY) for usage in (yield from brand_usage())]
     restorations = len(former_ids.split())
     return admin_types.Backlog(
-        pending,
-        len(stuck),
-        overdue,
-        callbacks,
-        suspense,
-        claims,
-        held_brands,
-        restorations,
-        usage,
-        reversals,
-        approvals,
+        pending=pending,
+        stuck=len(stuck),
+        overdue=overdue,
+        callbacks=callbacks,
+        suspense=suspense,
+        deposit_claims=claims,
+        held_brands=held_brands,
+        restorations=restorations,
+        usage=usage,
+        reversals=reversals,
+        approvals=approvals,
     )
 
 
@@ -139,17 +139,17 @@ def payment_cells(query: admin_types.CountQuery) -> SqlQuery[Sequence[admin_type
     )
     return [
         admin_types.PaymentCell(
-            Instant(began_at),
-            method,
-            provider,
-            bool(is_simulated),
-            Status(status),
-            latency_s,
-            Type(type),
-            currency,
-            _error_code(error_code),
-            times,
-            millions * _PART + rest,
+            began_at=Instant(began_at),
+            method=method,
+            provider=provider,
+            is_simulated=bool(is_simulated),
+            status=Status(status),
+            latency_s=latency_s,
+            type=Type(type),
+            currency=currency,
+            error_code=_error_code(error_code),
+            count=times,
+            minor=millions * _PART + rest,
         )
         for (
             began_at,

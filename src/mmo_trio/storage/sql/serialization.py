@@ -522,14 +522,14 @@ def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
     asked = json.loads(without_checksum(order))
     state = json.loads(without_checksum(progress))
     return RecordedRequest(
-        asked[0],
-        asked[15],
-        OPERATIONS.get((asked[2], asked[3])),
-        asked[4],
-        asked[5],
-        Money(asked[8], asked[9]),
-        state[7],
-        state[0] == model.Stage.FAILED.value,
+        gateway_reference=asked[0],
+        created_at=asked[15],
+        operation=OPERATIONS.get((asked[2], asked[3])),
+        method=asked[4],
+        country=asked[5],
+        amount=Money(asked[8], asked[9]),
+        ended_at=state[7],
+        has_failed=state[0] == model.Stage.FAILED.value,
     )
 
 
@@ -554,7 +554,13 @@ def _parse_evidence(row: list[Any] | None) -> model.Evidence | None:
     if row is None:
         return None
     return model.Evidence(
-        row[0], row[1], _parse_money(row[2]), bool(row[3]), row[4], bool(row[5]), bool(row[6])
+        receipt=row[0],
+        code=row[1],
+        amount=_parse_money(row[2]),
+        settles=bool(row[3]),
+        reported_at=row[4],
+        is_denied=bool(row[5]),
+        is_in_suspense=bool(row[6]),
     )
 
 

@@ -173,13 +173,13 @@ def open_account(
         send_question=partial(send_question, deadline_s=shared.answer_within_s),
     )
     return OpenAccount(
-        adapter,
-        provider,
-        account,
-        webhook_name,
-        WebhookEndpoint(provider, tokens, shared.hooks_from),
-        kind.recorded,
-        shared.float_watch,
+        adapter=adapter,
+        provider=provider,
+        account=account,
+        webhook_name=webhook_name,
+        webhook_endpoint=WebhookEndpoint(provider, tokens, shared.hooks_from),
+        recorded_members=kind.recorded,
+        float_watch=shared.float_watch,
     )
 
 
