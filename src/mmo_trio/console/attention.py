@@ -126,6 +126,7 @@ async def read_attention(
     found += await _unknown_money()
     found += await _approvals()
     found += await _low_floats()
+
     if failed:
         if len(failed) == 1:
             text = "callback was"
@@ -144,7 +145,8 @@ async def read_attention(
 
 
 async def _stopped() -> list[Attention]:
-    """Return the breakers that are open."""
+    """Return what breakers have stopped: submissions to a provider, or callbacks to a merchant."""
+    # 1. Providers, each by itself.
     titles = console().provider_titles
     found = [
         Attention(
@@ -157,6 +159,7 @@ async def _stopped() -> list[Attention]:
         for name, state in console().provider_breakers().items()
         if state is not BreakerState.CLOSED and name in titles
     ]
+    # 2. Merchants' receivers, all in one line.
     breakers = await console().store.breakers()
     open_brands = sorted(
         brand for brand, breaker in breakers.items() if breaker.state is not BreakerState.CLOSED
@@ -189,6 +192,9 @@ async def _failing() -> list[Attention]:
     """Return the operators with which most payments of the last hour failed, and why."""
     context, now = console(), console().wall_time()
     since = earlier(now, HOUR)
+
+    # Reasons are counted by whole hours, so in those that the last 60 minutes touch; how many have
+    # failed, by quarters.
     last = CountQuery(HOUR, Instant(since - since % HOUR), later(Instant(now - now % HOUR), HOUR))
     succeeded, ended = Counter[str](), Counter[str]()
     for quarter in await context.counted.provider_quarters(last.begin, last.end):
@@ -196,6 +202,7 @@ async def _failing() -> list[Attention]:
             succeeded[quarter.provider] += quarter.succeeded
             ended[quarter.provider] += quarter.succeeded + quarter.failed
 
+    # Not those of which something worse is told, nor simulated ones beside real money.
     breakers = context.provider_breakers()
     failing = [
         name
@@ -226,6 +233,8 @@ async def _unknown_money() -> list[Attention]:
     """Return the payments of which nobody knows whether they were paid, and the suspense book."""
     context, found = console(), []
     admin = context.store.admin
+
+    # 1. Payments whose operator does not tell.
     stuck = await admin.stuck_transactions(context.own_time(), limit=STUCK_COUNT_MAX)
     if stuck:
         found.append(
@@ -237,6 +246,7 @@ async def _unknown_money() -> list[Attention]:
             )
         )
 
+    # 2. Reports that nobody has dealt with yet.
     entries = await admin.suspense_entries(limit=READ_MAX)
     if entries:
         references = {entry.gateway_reference for entry in entries if entry.gateway_reference}
@@ -258,6 +268,8 @@ async def _approvals() -> list[Attention]:
     """Return what waits for a second user."""
     context, found = console(), []
     store = context.store
+
+    # 1. Payments to end by hand.
     proposals = [
         proposal
         for state in UNFINISHED_STATES
@@ -274,6 +286,7 @@ async def _approvals() -> list[Attention]:
             )
         )
 
+    # 2. Money to give back; the page shows all without an outcome, whoever they wait for.
     reversals = await read_waiting_reversals()
     if reversals.count:
         found.append(
@@ -290,6 +303,7 @@ async def _approvals() -> list[Attention]:
             )
         )
 
+    # 3. Changes of the configuration.
     changes = await store.admin.configuration_changes(state=ChangeState.OPEN, limit=READ_MAX)
     if changes:
         found.append(
@@ -308,6 +322,8 @@ async def _approvals() -> list[Attention]:
 
 @frozen
 class WaitingReversals:
+    """Describes the reversals without an outcome, as far as they were read."""
+
     count: int
     amounts: Sequence[Money]
     """What they give back; simulated money is added to no other."""

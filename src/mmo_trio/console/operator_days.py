@@ -44,6 +44,17 @@ class OperatorDay:
         return self.succeeded + self.failed
 
 
+@frozen
+class _Run:
+    """Describes cells of a day that follow each other and are equal."""
+
+    of: str
+    """Their class, or `stopped`."""
+    first: int
+    end: int
+    """The number of the cell after the last."""
+
+
 def cell_level(succeeded: int, failed: int) -> str:
     """Return the class of a cell: `none`, `good`, `warn` or `bad`."""
     if not succeeded + failed:
@@ -67,41 +78,44 @@ def operator_day(
 ) -> OperatorDay:
     """Return the day of an operator in [begin, end), with the times in which it was stopped.
     `reason` says why most of its payments failed."""
-    found = {count.began_at: count for count in counts if count.provider == name}
+    # 1. A cell for each quarter of an hour; equal ones that follow each other are one line.
+    count_at = {count.began_at: count for count in counts if count.provider == name}
     starts = [Instant(at) for at in range(begin, end, QUARTER_HOUR)]
     levels = []
     for at in starts:
-        cell = found.get(at)
-        levels.append("none" if cell is None else cell_level(cell.succeeded, cell.failed))
+        count = count_at.get(at)
+        levels.append("none" if count is None else cell_level(count.succeeded, count.failed))
 
     runs = list(_runs(levels))
+    paths = [
+        (level, "".join(f"M{run.first} 0h{run.end - run.first}" for run in runs if run.of == level))
+        for level in ("none", "good", "warn", "bad")
+        if level in levels
+    ]
 
+    # 2. The cells in which it was stopped, those of which that was true of a part only, too.
     stops = [
-        (
-            max(0, (since - begin) // QUARTER_HOUR),
-            min(len(starts), -((begin - until) // QUARTER_HOUR)),
+        _Run(
+            "stopped",
+            first=max(0, (since - begin) // QUARTER_HOUR),
+            end=min(len(starts), -((begin - until) // QUARTER_HOUR)),
         )
         for since, until in stopped
         if since < end and until > begin
     ]
-    succeeded = sum(day.succeeded for day in found.values())
-    failed = sum(day.failed for day in found.values())
-    told = [_span_text(starts, first, last) for level, first, last in runs if level == "bad"]
+
+    # 3. The same in words.
+    failing_texts = [_span_text(starts, run) for run in runs if run.of == "bad"]
+    stop_texts = [_span_text(starts, stop) for stop in stops]
     return OperatorDay(
         name=name,
         title=title,
-        succeeded=succeeded,
-        failed=failed,
-        paths=[
-            (
-                level,
-                "".join(f"M{first} 0h{last - first}" for of, first, last in runs if of == level),
-            )
-            for level in ("none", "good", "warn", "bad")
-            if level in levels
-        ],
-        stops="".join(f"M{first} 0h{max(1, last - first)}" for first, last in stops),
-        text=_day_text(told, reason, [_span_text(starts, first, last) for first, last in stops]),
+        succeeded=sum(count.succeeded for count in count_at.values()),
+        failed=sum(count.failed for count in count_at.values()),
+        paths=paths,
+        # A stop is seen, however short it was.
+        stops="".join(f"M{stop.first} 0h{max(1, stop.end - stop.first)}" for stop in stops),
+        text=_day_text(failing_texts, reason, stop_texts),
     )
 
 
@@ -123,18 +137,19 @@ def stop_times(
     return [(since, until) for since, until in stopped if until > begin]
 
 
-def _runs(levels: Sequence[str]) -> Iterable[tuple[str, int, int]]:
-    """Yield each run of equal levels with its first index and the one after its last."""
+def _runs(levels: Sequence[str]) -> Iterable[_Run]:
+    """Yield each run of equal levels."""
     first = 0
     for index in range(1, len(levels) + 1):
         if index == len(levels) or levels[index] != levels[first]:
-            yield levels[first], first, index
+            yield _Run(levels[first], first, end=index)
             first = index
 
 
-def _span_text(starts: Sequence[Instant], first: int, last: int) -> str:
-    until = later(starts[max(first, last - 1)], Span(QUARTER_HOUR))
-    return f"{format_utc_seconds(starts[first])[11:16]} to {format_utc_seconds(until)[11:16]}"
+def _span_text(starts: Sequence[Instant], run: _Run) -> str:
+    """Return the time of a run, `08:15 to 09:00`."""
+    until = later(starts[max(run.first, run.end - 1)], Span(QUARTER_HOUR))
+    return f"{format_utc_seconds(starts[run.first])[11:16]} to {format_utc_seconds(until)[11:16]}"
 
 
 def _day_text(failing: Sequence[str], reason: str, stopped: Sequence[str]) -> str:

@@ -490,6 +490,8 @@ def sum_statistics(statistics: Sequence[PaymentStatistics]) -> PaymentStatistics
 
 @frozen
 class KeyFigure:
+    """Describes a figure of the period, beside that of the period before."""
+
     title: str
     value: str
     change: str
@@ -593,6 +595,9 @@ def judge_health(
     has stopped it."""
     known = statistics or PaymentStatistics(key)
     rate = known.success_rate if known.ended >= ENDED_MIN else None
+
+    # The first that is true is told: what fails comes before what is weak, and of each a known
+    # cause before a rate.
     if stopped:
         level, text = HealthLevel.FAILING, stopped
     elif breaker is BreakerState.OPEN:
@@ -711,10 +716,10 @@ def _rate_of(succeeded: int, ended: int) -> str:
 def build_charts(
     statistics: Sequence[PaymentStatistics], labels: Sequence[str], *, with_rate: bool
 ) -> list[DrawnChart]:
-    """Return the charts of volume and latency, and with that of the success rate."""
+    """Return the charts of volume and latency, and with `with_rate` that of the success rate."""
+    # 1. How many ended, and in how much time.
     succeeded = Series("succeeded", [statistic.succeeded for statistic in statistics], "c2")
     failed = Series("failed", [statistic.failed for statistic in statistics], "c3")
-    rates = Series("success rate", [statistic.success_rate for statistic in statistics], "c2")
     half = Series(
         "half ended in",
         [_latency_height(statistic.quantile(0.5)) for statistic in statistics],
@@ -725,10 +730,7 @@ def build_charts(
         [_latency_height(statistic.quantile(0.95)) for statistic in statistics],
         "c4",
     )
-    known = [
-        statistic.success_rate for statistic in statistics if statistic.success_rate is not None
-    ]
-    lowest = max(0.0, int(min(known, default=0.0) * 10 - 1) / 10)
+    # The axis of latency has room for two classes at least.
     places = [place for series in (half, most) for place in series.values if place is not None]
     if places:
         top = float(max(2, *places))
@@ -745,7 +747,12 @@ def build_charts(
         ),
         draw_lines("latency", "Time to a result", labels, [half, most], _latency_text, top=top),
     ]
+    # 2. Which part of them succeeded. The axis begins a tenth or two below the lowest
+    # rate, so that the line can be seen to move.
     if with_rate:
+        rates = Series("success rate", [statistic.success_rate for statistic in statistics], "c2")
+        known = [rate for rate in rates.values if rate is not None]
+        lowest = max(0.0, int(min(known, default=0.0) * 10 - 1) / 10)
         charts.append(
             draw_lines(
                 "rate",

@@ -443,6 +443,7 @@ async def show_found(id: str) -> str | Response:
     if not isinstance(text, str):
         raise NotFound("This search is over: type it again, at the top.")
 
+    # 1. A phone number is searched for only by who may see one.
     before = parse_position(query_argument("before"))
     digits = parse_phone_number(text)
     may_see = current_user().has_permission(Permission.SEE_PERSONAL_DATA)
@@ -453,6 +454,8 @@ async def show_found(id: str) -> str | Response:
         )
         msisdns = possible_msisdns(digits, countries)
 
+    # 2. The whole reference or number; with nothing found, a part of a reference. Later pages of
+    # that have the argument `beginning`.
     is_beginning = query_argument("beginning") is not None
     found = PaymentPage((), None)
     if not is_beginning:
@@ -490,17 +493,25 @@ async def show_payment(reference: str) -> str:
     """Show all that the store has about one payment."""
     transaction = await find_payment(reference)
     store, mask = console().store, current_user().mask
+
+    # 1. What is on record, with this look at it, which is recorded before anything is shown.
     history = await load_payment_history(store, transaction)
     proposals = await store.admin.proposals(about=transaction.reference)
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
+
+    # 2. What follows from it.
     wrong = await load_told_wrong(
         store, transaction, history.suspense, history.callbacks, history.reversals
     )
     left = money_left(transaction, history.suspense, history.reversals)
     fields = list_payment_fields(transaction, mask)
     entries = timeline(history, with_free_text=mask.can_see_personal_data)
+    api_object = ""
+    if mask.can_see_personal_data:
+        api_object = indent_json(transaction_object(transaction).decode())
+
     return await render_template(
         "payment.html",
         payment=transaction,
@@ -508,9 +519,7 @@ async def show_payment(reference: str) -> str:
         main_fields=[field for field in fields if field[0] in MAIN_FIELDS],
         fields=[field for field in fields if field[0] not in MAIN_FIELDS],
         order=transaction.order,
-        api_object=indent_json(transaction_object(transaction).decode())
-        if mask.can_see_personal_data
-        else "",
+        api_object=api_object,
         alarms=[(mask.text(to_reading_text(alarm.text)), alarm.entry) for alarm in alarms(history)],
         stuck_text=describe_stuck(history, now=console().own_time()),
         conclusions=[mask.text(to_reading_text(remark)) for remark in remarks(history)],

@@ -189,10 +189,13 @@ def _draw(
     scale: Scale,
     is_line: bool,
 ) -> DrawnChart:
+    # 1. The levels, whose texts stand at the left: what they leave is for the steps.
     levels = [Level(scale.y(value), format_value(value)) for value in scale.levels]
     left = CHARACTER_WIDTH * max(len(level.text) for level in levels) + 8
     width = (WIDTH - left) / max(1, len(labels))
     classes = [line.css_class or COLOURS[n % len(COLOURS)] for n, line in enumerate(series)]
+
+    # 2. A step for each label, with the marks of all series.
     steps = []
     for n, label in enumerate(labels):
         texts = [_text(line.values[n], format_value) for line in series]
@@ -204,6 +207,7 @@ def _draw(
 
         steps.append(Step(", ".join(lines), marks))
 
+    # 3. Not every label has room to be written: one in so many is.
     every = max(1, -(-len(labels) // X_LABELS_MAX))
     return DrawnChart(
         id=id,
