@@ -4,10 +4,14 @@ restored."""
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from attrs import frozen
 
 from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed
+
+# The least time between two commits of one serving process that raise the epoch.
+EPOCH_LENGTH: Final = Span(SECOND)
 
 
 @frozen
@@ -28,6 +32,9 @@ class StoreMark:
     timeline: int | None = None
     """What PostgreSQL's server writes, which grows when a standby is promoted; None where there is
     none or the role may not see it."""
+    is_synchronous: bool = False
+    """Whether that server confirmed a commit only once a standby had it, so that a promoted one
+    lacks nothing."""
 
 
 @frozen
@@ -84,21 +91,33 @@ def recognise(
             return Recognition.UNMARKED
         return Recognition.CURRENT
 
-    if stored.has_all_of(mark):
+    has_all = stored.has_all_of(mark)
+    if has_all and not may_lack_last_commits(stored.mark, mark):
         return Recognition.CURRENT
     # It is another store, or a copy of which nobody knows how old it is.
     if mark.store_id != stored.mark.store_id:
         return Recognition.RESTORED
 
-    before, now = mark.timeline, stored.mark.timeline
     # Only a promoted standby may lack a little. A backup of the same age is a restore, and has to
     # be prepared.
-    is_promoted = before is not None and now is not None and now > before
-    is_little = _lost_time(stored.mark, mark) <= loss_max
-    if is_promoted and is_little:
+    lost_time = max(_lost_time(stored.mark, mark), EPOCH_LENGTH)
+    if _is_promoted(stored.mark, mark) and lost_time <= loss_max:
         return Recognition.BEHIND
 
     return Recognition.RESTORED
+
+
+def may_lack_last_commits(stored: StoreMark, known: StoreMark) -> bool:
+    """Return whether a store that has each epoch of a mark of its may lack commits all the same:
+    those that came after the last raise, of which no epoch tells. A promoted standby may, unless
+    each commit waited for it."""
+    is_same = stored.store_id == known.store_id
+    return is_same and _is_promoted(stored, known) and not known.is_synchronous
+
+
+def _is_promoted(stored: StoreMark, known: StoreMark) -> bool:
+    before, now = known.timeline, stored.timeline
+    return before is not None and now is not None and now > before
 
 
 def lost_epochs(stored: StoreMark, known: StoreMark) -> int:
@@ -108,7 +127,7 @@ def lost_epochs(stored: StoreMark, known: StoreMark) -> int:
 
 
 def _lost_time(stored: StoreMark, known: StoreMark) -> Span:
-    counted = Span(lost_epochs(stored, known) * SECOND)
+    counted = Span(lost_epochs(stored, known) * EPOCH_LENGTH)
     passed = elapsed(stored.raised_at, known.raised_at)
     # A clock that was set back would make the loss look like none.
     if passed > 0:

@@ -186,7 +186,7 @@ class DatabaseSection:
         SECONDS,
         0,
         "How much an asynchronous standby of PostgreSQL may lack when it is promoted, for the "
-        "gateway to serve it.",
+        "gateway to serve it: at least 1 for any, as within a second nobody can tell.",
     )
 
 

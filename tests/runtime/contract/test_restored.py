@@ -17,8 +17,8 @@ import pytest
 import trio
 from attrs import define
 
-from mmo_sansio.messages.inputs import CreatePayment, Draft
-from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.messages.inputs import BeginSubmission, CreatePayment, Draft
+from mmo_sansio.messages.replies import Accepted, Applied
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values.model import Operation, Party
 from mmo_trio.engine.engine import submit_once
@@ -394,6 +394,39 @@ async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_
         assert set(gateway.submissions().values()) == {1}
         async with gateway.serving():
             pass
+
+
+@pytest.mark.spec("C6", "S6")
+async def test_an_asynchronous_standby_may_lack_what_followed_the_last_epoch(
+    tmp_path: Path,
+) -> None:
+    """The mark can't tell: what was submitted within that second is not submitted again."""
+    with postgres_cluster() as cluster, trio.fail_after(4 * HANGS_AFTER_S):
+        cluster.stop_waiting()
+        gateway = Gateway(tmp_path, cluster.url)
+        await gateway.set_up()
+        async with gateway.serving() as (_, merchant):
+            await paid(merchant, "salary-76")
+        unsent = await gateway.accept_unsent("salary-77")
+        cluster.wait_until_copied()
+        cluster.kill_standby()
+
+        # Like a worker that is killed within the second: it raises no epoch.
+        async with open_store(cluster.url, serving=False) as store:
+            begun = BeginSubmission(unsent, attempt="lost")
+            assert isinstance(await submit_once(store, begun, GatewayClock()), Applied)
+        cluster.kill_primary()
+        cluster.standby.start()
+        cluster.promote()
+
+        assert "mmo db restored" in await gateway.refusal()
+        gateway.config.write_text(
+            gateway.config.read_text().replace("[keys]", "failover_loss_s = 1\n[keys]")
+        )
+        async with gateway.serving() as (_, merchant):
+            await paid(merchant, "salary-80")
+            assert (await merchant.status(unsent))["status"] == "pending", "the operator is asked"
+        assert unsent not in gateway.submissions()
 
 
 @pytest.mark.spec("C6", "S6")

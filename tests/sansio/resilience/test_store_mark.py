@@ -18,11 +18,12 @@ def mark(
     id: str = "one",
     timeline: int | None = None,
     at_s: int | None = None,
+    is_synchronous: bool = False,
 ) -> StoreMark:
     """The mark of an epoch, which was raised so many seconds after the begin of time: as many as
     its number."""
     raised_at = Instant((epoch if at_s is None else at_s) * SECOND)
-    return StoreMark(id, epoch, commands, raised_at, timeline)
+    return StoreMark(id, epoch, commands, raised_at, timeline, is_synchronous)
 
 
 @pytest.mark.spec("C6", "S6")
@@ -54,7 +55,24 @@ def mark(
             RESTORED,
             id="an asynchronous standby that lacks more",
         ),
-        pytest.param(mark(7, timeline=2), mark(7, timeline=1), CURRENT, id="a synchronous standby"),
+        pytest.param(
+            mark(7, timeline=2),
+            mark(7, timeline=1, is_synchronous=True),
+            CURRENT,
+            id="a synchronous standby",
+        ),
+        pytest.param(
+            mark(7, timeline=2),
+            mark(7, timeline=1),
+            RESTORED,
+            id="an asynchronous standby that may lack the last second",
+        ),
+        pytest.param(
+            mark(9, timeline=2),
+            mark(7, timeline=1, id="former"),
+            CURRENT,
+            id="an asynchronous standby that another node has dealt with",
+        ),
         pytest.param(mark(9, timeline=1), mark(7, timeline=1), CURRENT, id="the same server"),
         pytest.param(
             mark(7, commands=2), mark(7, commands=2), CURRENT, id="nothing since a command"
@@ -84,6 +102,7 @@ def test_a_store_that_lacks_what_the_mark_knows_is_recognised(
         pytest.param(
             mark(6, timeline=2), mark(8, timeline=1), BEHIND, id="no more than two epochs"
         ),
+        pytest.param(mark(8, timeline=2), mark(8, timeline=1), BEHIND, id="part of one"),
         pytest.param(mark(5, timeline=2), mark(8, timeline=1), RESTORED, id="three"),
         pytest.param(
             mark(1, timeline=2),

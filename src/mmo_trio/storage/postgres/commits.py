@@ -31,10 +31,10 @@ from mmo_trio.storage.postgres.errors import (
     translate_error,
 )
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
-from mmo_trio.storage.postgres.primary import PrimaryFinder
+from mmo_trio.storage.postgres.primary import PrimaryFinder, state_of_rows
 from mmo_trio.storage.postgres.statements import JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.sql.configuration import STORE_STATE_COLUMNS, parse_store_state
+from mmo_trio.storage.sql.configuration import STORE_STATE_COLUMNS
 from mmo_trio.storage.sql.statements import Row
 
 T = TypeVar("T")
@@ -164,11 +164,7 @@ class EpochRaiser:
 
     def confirm(self, connection: PostgresConnection, rows: Sequence[Row], covered: int) -> None:
         """Take what a confirmed commit has raised, after so many others."""
-        timeline = None
-        if connection.timeline is not None:
-            timeline = connection.timeline.number
-
-        self.raised = parse_store_state(rows, timeline)
+        self.raised = state_of_rows(connection, rows)
         self.primary.mark = self.raised.mark
         self._covered = covered
 

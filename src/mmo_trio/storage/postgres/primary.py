@@ -17,7 +17,12 @@ import trio
 from attrs import Factory, define
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mmo_sansio.resilience.store_mark import StoreMark, StoreState, lost_epochs
+from mmo_sansio.resilience.store_mark import (
+    StoreMark,
+    StoreState,
+    lost_epochs,
+    may_lack_last_commits,
+)
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, StoreReplaced, classify_error
 from mmo_trio.storage.postgres.trio_connection import (
     PostgresConnection,
@@ -28,6 +33,7 @@ from mmo_trio.storage.postgres.trio_connection import (
     use_until,
 )
 from mmo_trio.storage.sql.configuration import SELECT_STORE_STATE, parse_store_state
+from mmo_trio.storage.sql.statements import Row
 
 logger = structlog.get_logger(__name__)
 
@@ -40,7 +46,8 @@ _LOOK_TIMEOUT_S, _LOOK_CONNECT_TIMEOUT_S = 3.0, 2
 
 _SELECT_TIMELINE = """
     SELECT system_identifier,
-        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer
+        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer,
+        current_setting('synchronous_standby_names') <> ''
     FROM pg_control_system() WHERE NOT pg_is_in_recovery()
 """
 
@@ -108,7 +115,9 @@ class PrimaryFinder:
         if self.replaced_by is None:
             known = self.mark
             found = await read_store_state(connection)
-            if found.mark.store_id == known.store_id and not lost_epochs(found.mark, known):
+            is_same = found.mark.store_id == known.store_id
+            may_lack = lost_epochs(found.mark, known) or may_lack_last_commits(found.mark, known)
+            if is_same and not may_lack:
                 return
 
             self.replaced_by = found
@@ -166,7 +175,8 @@ class PrimaryFinder:
 
             connection.timeline = None
             if rows:
-                connection.timeline = Timeline(*rows[0])
+                system, number, connection.is_synchronous = rows[0]
+                connection.timeline = Timeline(system, number)
         except psycopg.Error as error:
             # With an SQLSTATE the server has answered: the role may not see its timeline, or it has
             # none.
@@ -206,12 +216,17 @@ class PrimaryFinder:
 
 async def read_store_state(connection: PostgresConnection) -> StoreState:
     """Return the state of the store, with the timeline of its server. Raises psycopg.Error."""
-    rows = await fetch_rows(connection, SELECT_STORE_STATE)
+    return state_of_rows(connection, await fetch_rows(connection, SELECT_STORE_STATE))
+
+
+def state_of_rows(connection: PostgresConnection, rows: Sequence[Row]) -> StoreState:
+    """Return the state of the store that its row says, with what is known of the connection's
+    server."""
     timeline = None
     if connection.timeline is not None:
         timeline = connection.timeline.number
 
-    return parse_store_state(rows, timeline)
+    return parse_store_state(rows, timeline, is_synchronous=connection.is_synchronous)
 
 
 async def lock_store_state(connection: PostgresConnection) -> None:

@@ -80,6 +80,9 @@ class PostgresConnection(WaitingConnection):
         # What its server writes; None where the role may not see it.
         self.timeline: Timeline | None = None
 
+        # Whether its server's commits waited for a standby when it was opened.
+        self.is_synchronous = False
+
         # What the server warned of since somebody cleared this.
         self.warnings: list[str] = []
         self.add_notice_handler(partial(_keep_warning, self.warnings))

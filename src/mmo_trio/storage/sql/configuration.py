@@ -131,10 +131,12 @@ def remove_provider_notes(
     )
 
 
-def parse_store_state(rows: Sequence[Row], timeline: int | None = None) -> StoreState:
+def parse_store_state(
+    rows: Sequence[Row], timeline: int | None = None, *, is_synchronous: bool = False
+) -> StoreState:
     """Return the state of a row of STORE_STATE_COLUMNS."""
     id, epoch, command_epoch, raised_at, former_ids = rows[0]
-    mark = StoreMark(id, epoch, command_epoch, raised_at, timeline)
+    mark = StoreMark(id, epoch, command_epoch, raised_at, timeline, is_synchronous)
     return StoreState(mark, frozenset(former_ids.split()))
 
 
