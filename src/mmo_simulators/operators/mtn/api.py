@@ -19,7 +19,7 @@ import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from attrs import Factory, define, field
+from attrs import Factory, define, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
@@ -71,6 +71,14 @@ class _ApiUser:
     callback_host: str | None = None
 
 
+@frozen
+class _Token:
+    product: str
+    """The only product that it opens."""
+    user: str
+    expires_at: Instant
+
+
 @define(eq=False)
 class MtnSimulator:
     """Simulates the operator in one market, with one merchant."""
@@ -95,8 +103,8 @@ class MtnSimulator:
     token_lifetime: Span = TOKEN_LIFETIME
     faults: FaultScript = Factory(FaultScript)
     _users: dict[str, _ApiUser] = Factory(dict)
-    _tokens: dict[str, tuple[str, str, Instant]] = field(factory=dict, repr=False)
-    """By token: its product, its user and its end."""
+    _tokens: dict[str, _Token] = field(factory=dict, repr=False)
+    """By their texts, which requests bear."""
     _secret_count: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -206,10 +214,10 @@ class MtnSimulator:
             )
 
         # A token is for one product (documented): that of the path that has given it.
-        token = self._generate_secret("token", f"{user} {product}")
-        self._tokens[token] = (product, user, later(call.now, self.token_lifetime))
+        text = self._generate_secret("token", f"{user} {product}")
+        self._tokens[text] = _Token(product, user, later(call.now, self.token_lifetime))
         document = {
-            "access_token": token,
+            "access_token": text,
             "token_type": "access_token",
             "expires_in": self.token_lifetime // SECOND,
         }
@@ -276,11 +284,8 @@ class MtnSimulator:
     def _check_token(self, call: SimulatedCall) -> str:
         """Return the user of the request's token. Raises RequestRejected."""
         product = self._check_product(call)
-        # An unknown token has no product, and has ended.
-        its_product, user, expires_at = self._tokens.get(
-            parse_bearer_token(call.request), ("", "", 0)
-        )
-        if its_product != product or call.now >= expires_at:
+        token = self._tokens.get(parse_bearer_token(call.request))
+        if token is None or token.product != product or call.now >= token.expires_at:
             raise unauthorized("invalid or expired access token")
 
         environment = get_header(call.request, "X-Target-Environment")
@@ -289,7 +294,7 @@ class MtnSimulator:
         if environment != self.market:
             raise rejection(500, "NOT_ALLOWED_TARGET_ENVIRONMENT", "Access to target is forbidden.")
 
-        return user
+        return token.user
 
     def _account_holder_active(self, call: SimulatedCall) -> HttpResponse:
         self._check_token(call)

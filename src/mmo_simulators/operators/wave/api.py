@@ -23,7 +23,7 @@ from html import escape
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs, urlencode
 
-from attrs import Factory, define, field
+from attrs import Factory, define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later, to_datetime
@@ -91,6 +91,14 @@ REFUSED_WITH_422: Final = frozenset(
 _SETTINGS: Final = {"webhook_url", "webhook_secrets", "signing_secret", "payers_act_after_s"}
 
 
+@frozen(eq=False)
+class _Webhook:
+    session: SimulatedSession
+    body: bytes
+    vain: int = 0
+    """How many attempts to send it were in vain before this one."""
+
+
 @define(eq=False)
 class WaveSimulator:
     """Simulates Wave with one merchant."""
@@ -110,9 +118,9 @@ class WaveSimulator:
     """The first answer to each Idempotency-Key, with the body of its request."""
     _attempts: DueQueue[SimulatedSession] = Factory(DueQueue)
     _pending_payouts: DueQueue[SimulatedPayout] = Factory(DueQueue)
-    _webhooks: DueQueue[tuple[SimulatedSession, bytes, int]] = Factory(DueQueue)
-    """Each with its body, and the number of those that were in vain before it."""
-    _sent: dict[HttpRequest, tuple[SimulatedSession, bytes, int]] = Factory(dict)
+    _webhooks: DueQueue[_Webhook] = Factory(DueQueue)
+    _sent: dict[HttpRequest, _Webhook] = Factory(dict)
+    """Those without a response, by their requests."""
     _events: int = 0
 
     def handle_request(
@@ -135,11 +143,11 @@ class WaveSimulator:
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the webhooks to send now."""
         self._complete_due(now=now)
-        due = [waiting for _, waiting in self._webhooks.take_due(now=now)]
+        due = [webhook for _, webhook in self._webhooks.take_due(now=now)]
         # Taken all the same: an address that is set later gets nothing of before.
         if self.webhook_url is None:
             return []
-        return [self._webhook(self.webhook_url, *waiting, now=now) for waiting in due]
+        return [self._send_webhook(self.webhook_url, webhook, now=now) for webhook in due]
 
     def next_due_at(self) -> Instant | None:
         """Return when the next attempt, result or webhook is due."""
@@ -153,14 +161,14 @@ class WaveSimulator:
         self, request: HttpRequest, response: HttpResponse | None, *, now: Instant
     ) -> None:
         """Send the webhook again, for three days, unless the response is a 2xx."""
-        waiting = self._sent.pop(request, None)
-        if waiting is None or (response is not None and 200 <= response.status < 300):
+        webhook = self._sent.pop(request, None)
+        if webhook is None or (response is not None and 200 <= response.status < 300):
             return
 
-        session, body, vain = waiting
-        if vain + 1 < len(REPETITION_DELAYS):
-            at = later(now, REPETITION_DELAYS[vain + 1])
-            self._webhooks.schedule((session, body, vain + 1), at=at)
+        vain = webhook.vain + 1
+        if vain < len(REPETITION_DELAYS):
+            at = later(now, REPETITION_DELAYS[vain])
+            self._webhooks.schedule(evolve(webhook, vain=vain), at=at)
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
         """Open wallets, `{"account": "+221761110000", "balance": "100"}` or `"wallet"`, also with
@@ -232,15 +240,13 @@ class WaveSimulator:
         # As it is at this moment: a webhook that is repeated says what the first one said.
         body = json_response(200, event).body
         for delay in session.callback_delays:
-            self._webhooks.schedule((session, body, 0), at=later(now, delay))
+            self._webhooks.schedule(_Webhook(session, body), at=later(now, delay))
 
-    def _webhook(
-        self, url: str, session: SimulatedSession, body: bytes, vain: int, *, now: Instant
-    ) -> HttpRequest:
-        signature = (HEADER, sign(body, self.webhook_secrets, now=now))
-        request = HttpRequest("POST", url.encode(), (*JSON_HEADERS, signature), body)
-        session.webhook_count += 1
-        self._sent[request] = (session, body, vain)
+    def _send_webhook(self, url: str, webhook: _Webhook, *, now: Instant) -> HttpRequest:
+        signature = (HEADER, sign(webhook.body, self.webhook_secrets, now=now))
+        request = HttpRequest("POST", url.encode(), (*JSON_HEADERS, signature), webhook.body)
+        webhook.session.webhook_count += 1
+        self._sent[request] = webhook
         return request
 
     def _respond(self, route: SimulatedRoute[WaveHandler], call: SimulatedCall) -> HttpResponse:

@@ -334,6 +334,14 @@ async def _refuse(_: HttpRequest) -> ReceiverAnswer:
     return ReceiverAnswer(503)
 
 
+@frozen
+class _MerchantRequest:
+    path: str
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    """Besides the key."""
+
+
 @define(eq=False)
 class _Play:
     """Plays one scenario."""
@@ -351,8 +359,9 @@ class _Play:
     """The transaction as it was last looked up."""
     _reference: str = ""
     """The gatewayReference of the payment, once there is one."""
-    _request: tuple[str, dict[str, Any], dict[str, str]] | None = None
-    """The path, body and headers of the request, which may be sent again."""
+    _request: _MerchantRequest | None = None
+    """What asked for the payment, which may be sent again."""
+    # The two ends of what has come to the receiver: it sends, and a step receives.
     _arrivals: tuple[
         trio.MemorySendChannel[ReceivedRequest], trio.MemoryReceiveChannel[ReceivedRequest]
     ] = Factory(lambda: trio.open_memory_channel[ReceivedRequest](RECEIVED_MAX))
@@ -417,7 +426,8 @@ class _Play:
         if "payer" not in body:
             headers["X-Sandbox-Scenario"] = part.sandbox_scenario
 
-        self._request = f"{API_PATH}/{part.operation.value}/{method.key}", body, headers
+        path = f"{API_PATH}/{part.operation.value}/{method.key}"
+        self._request = _MerchantRequest(path, body, headers)
         answer = await self._send_request()
         if answer.status != 200:
             raise NegativeAnswer(f"The gateway answered {answer.status}, not 200.")
@@ -425,12 +435,14 @@ class _Play:
         self._reference = answer.json_object()["gatewayReference"]
 
     async def _send_request(self) -> CliResponse:
-        assert self._request is not None, "a scenario requests first"
-        path, body, headers = self._request
+        request = self._request
+        assert request is not None, "a scenario requests first"
         answer = await self._call(
-            f"{self.api}{path}", body=body, headers=headers | self._key_header()
+            f"{self.api}{request.path}",
+            body=request.body,
+            headers={**request.headers, **self._key_header()},
         )
-        self._show_exchange("POST", path, answer, json.dumps(body))
+        self._show_exchange("POST", request.path, answer, json.dumps(request.body))
         return answer
 
     async def _make_deposit(self) -> None:
