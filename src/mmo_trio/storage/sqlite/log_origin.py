@@ -17,7 +17,6 @@ from typing import Final
 from urllib.parse import quote
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.sqlite.files import ServingProbe
 from mmo_trio.storage.sqlite.open_files import log_name, log_path
 
 # In the statements that note the log. The commit that begins a log has read the name of the one
@@ -27,13 +26,14 @@ from mmo_trio.storage.sqlite.open_files import log_name, log_path
 NOTE_LOG: Final = "log_epoch = iif(log_name = ?, log_epoch, epoch - ?), log_name = ?"
 
 
-def require_own_log(path: Path, *, serving: bool) -> None:
+def require_own_log(path: Path) -> None:
     """Raise StoreUnusable where the log is not that of this database file, before SQLite reads it:
-    with its last connection it would copy the log into the file. `serving`: whether this process
-    has the lock of who serves it."""
-    # Without a log the file has everything. While another process serves it, pages are being
-    # copied, and that process has looked before.
-    if not log_name(path) or (not serving and _is_served(path)):
+    with its last connection it would copy the log into the file.
+
+    It may be asked while another process serves the file: what is copied into that meanwhile only
+    makes its epoch larger."""
+    # Without a log the file has everything.
+    if not log_name(path):
         return
 
     location = f"file:{quote(str(path))}?mode=ro"
@@ -52,11 +52,3 @@ def require_own_log(path: Path, *, serving: bool) -> None:
             f"{log_path(path)} is the log of a newer file than {path}: if a backup was put in its "
             "place, move its -wal and -shm away, and run `mmo db restored`"
         )
-
-
-def _is_served(path: Path) -> bool:
-    probe = ServingProbe(path)
-    try:
-        return probe.is_served()
-    finally:
-        probe.release()

@@ -84,7 +84,7 @@ def _open_in_thread(
 
         # 2. The file, of which this is the only name, with its own log, and how it lies now.
         require_one_name(path)
-        require_own_log(path, serving=serving)
+        require_own_log(path)
         files = OpenFiles(path)
         writer = system.connect(path)
         undo.callback(writer.close)
