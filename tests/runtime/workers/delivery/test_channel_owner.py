@@ -32,6 +32,7 @@ from mmo_trio.workers.channel_owner import CLAIMED_PER_BRAND_MAX, SCAN_INTERVAL_
 from tests.conformance.inputs import reference
 from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded_outcomes, running_nodes
+from tests.support.callback_work import monotonic_of_trio
 from tests.support.sqlite_store import StoreFile
 
 DELIVERED = DeliveryOutcome.DELIVERED
@@ -453,6 +454,103 @@ async def test_what_nobody_else_has_claimed_is_recorded_though_the_lease_was_los
         assert await recorded_outcomes(one.store, 1) == {1: DELIVERED}
         await trio.sleep(20)
     assert len(receiver.sent) == 1
+
+
+@pytest.mark.spec("K3")
+async def test_a_process_whose_lease_was_ended_does_not_go_on_with_its_channels_under_another(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it commits then is for their next owner to send."""
+    receiver = Receiver()
+    one, other = nodes("one", "other", receiver=receiver)
+    async with running_nodes(one, other):
+        await one.pay(0)
+        await recorded_outcomes(one.store, 0)
+        with monkeypatch.context() as unreachable:
+            unreachable.setattr(one.store.ownership, "renew_lease", refuse)
+            await trio.sleep(LEASE_S)
+            await other.pay(1)
+            await recorded_outcomes(other.store, 1)
+
+        await trio.sleep(LEASE_S)
+        assert one.channel_owner is not None
+        assert one.channel_owner.owned.trusted_until > monotonic_of_trio(), "it has another lease"
+        for number in range(2, 12):
+            await one.pay(number)
+
+        await recorded_outcomes(one.store, *range(12))
+
+    assert receiver.references_from("one") == [reference(0)]
+    assert sorted(receiver.references_from("other")) == [
+        reference(number) for number in range(1, 12)
+    ]
+
+
+@pytest.mark.spec("K3")
+async def test_what_was_released_while_a_lease_was_not_trusted_is_claimed_under_a_new_fence(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has ended the lease. A search under the old fence begins behind what it has given out
+    before."""
+    receiver = Receiver(connecting_s=LEASE_S)
+    (one,) = nodes("one", receiver=receiver)
+    async with running_nodes(one):
+        await one.pay(0)
+        with monkeypatch.context() as unreachable:
+            unreachable.setattr(one.store.ownership, "renew_lease", refuse)
+            await trio.sleep(LEASE_S + 1)
+
+        assert not receiver.sent, "the lease was not trusted when it was to be sent"
+        receiver.connecting_s = 0.0
+        assert await recorded_outcomes(one.store, 0) == {0: DELIVERED}
+        assert one.channel_owner is not None
+        assert one.channel_owner.owned.fences == {"acme": 2}
+
+    assert receiver.references_from("one") == [reference(0)]
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.parametrize("query", ["claim", "find_callbacks", "counts"])
+async def test_a_process_that_has_lost_an_answer_keeps_its_lease_and_claims_its_channels_again(
+    query: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = Receiver()
+    one, other = nodes("one", "other", receiver=receiver)
+    async with running_nodes(one, other):
+        await one.pay(0)
+        await recorded_outcomes(one.store, 0)
+        assert one.store.ownership is not None
+        assert one.channel_owner is not None
+        number = await one.store.ownership.renew_lease()
+        with monkeypatch.context() as network:
+            network.setattr(
+                one.store.ownership, query, answer_lost(getattr(one.store.ownership, query))
+            )
+            await one.pay(1)
+            await trio.sleep(LEASE_S / 2)
+
+        await other.pay(2)
+        assert await recorded_outcomes(one.store, 1, 2) == {1: DELIVERED, 2: DELIVERED}
+        assert await one.store.ownership.renew_lease() == number
+        assert one.channel_owner.owned.fences["acme"] > 1
+
+    assert receiver.references_from("one") == [reference(number) for number in range(3)]
+
+
+async def refuse(*_: object, **__: object) -> None:
+    """Raise what a store does that nobody reaches."""
+    await trio.lowlevel.checkpoint()
+    raise StoreUnavailable("out of order")
+
+
+def answer_lost(method: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+    """Return this method so that it has its effect, and nobody learns of it."""
+
+    async def ask(*positional: object, **named: object) -> object:
+        await method(*positional, **named)
+        raise OutcomeUnknown("no answer")
+
+    return ask
 
 
 @pytest.mark.spec("K6")
