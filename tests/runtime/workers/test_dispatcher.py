@@ -96,6 +96,26 @@ async def test_waiting_work_goes_on_without_a_pause_while_there_is_room(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("room", [100, 35, 0])
+async def test_every_payment_is_passed_to_its_provider_once_whether_or_not_it_had_to_wait(
+    room: int, autojump_clock: MockClock
+) -> None:
+    world = DispatcherWorld()
+    world.room["slow"] = room
+    dispatcher = a_dispatcher(world)
+    for number in range(100):
+        dispatcher.take(world.submission(number, "slow"))
+
+    world.room["slow"] = 100
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(dispatcher.run)
+        await trio.sleep(1.5 * dispatcher_module.RETRY_INTERVAL_S)
+        nursery.cancel_scope.cancel()
+
+    assert world.accepted == [numbered_reference(number) for number in range(100)]
+
+
 async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_round(
     autojump_clock: MockClock,
 ) -> None:
