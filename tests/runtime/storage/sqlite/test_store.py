@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_sansio.messages.queries import ListRecords, LookUp
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide, reads
@@ -31,7 +32,7 @@ from mmo_trio.storage.sqlite import SqliteStore, connection, open_sqlite, startu
 from mmo_trio.storage.sqlite.statements import ROWS_PER_STATEMENT
 from mmo_trio.storage.sqlite.writer import SqliteWriter
 from tests.conformance.driver import NOON, submit_batch
-from tests.conformance.inputs import brand, creation, reference, succeeded
+from tests.conformance.inputs import DELIVERED, brand, creation, reference, succeeded
 from tests.support.store_timeouts import set_timeout
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -66,6 +67,58 @@ async def test_every_row_of_a_batch_is_stored_once_and_in_order_whatever_its_siz
         uses = writer.execute("SELECT gateway_reference FROM reference_uses ORDER BY at").fetchall()
         assert uses == wanted
         assert not await store.integrity_errors()
+
+
+@pytest.mark.spec("P5", "K3")
+@pytest.mark.parametrize(
+    "row",
+    [
+        "INSERT ON transactions",
+        "UPDATE ON transactions",
+        "INSERT ON reference_uses",
+        "INSERT ON intents",
+        "DELETE ON intents",
+        "INSERT ON journal",
+        "INSERT ON callbacks",
+        "INSERT ON figures",
+    ],
+)
+async def test_of_a_batch_one_of_whose_rows_cannot_be_written_nothing_is_stored(
+    row: str, tmp_path: Path
+) -> None:
+    """A callback that was concluded would else be without its record, and a payment without the use
+    of its reference."""
+    path = tmp_path / "gateway.db"
+    async with open_sqlite(path, serving=True) as store:
+        await creates(store, 1, 2)
+        await submit_batch(
+            store, (BeginSubmission(reference(1)), NOON), (succeeded(1), later(NOON, Span(5)))
+        )
+        writer = store._writer.connection
+        assert writer is not None
+        before = _dump(path)
+        # It ends with the connection, which the error closes.
+        refusal = "SELECT RAISE(ABORT, 'a row that cannot be written')"
+        writer.execute(f"CREATE TEMP TRIGGER refusing BEFORE {row} BEGIN {refusal}; END")
+        batch: Sequence[tuple[Input, Instant]] = (
+            (creation(3), later(NOON, Span(6))),
+            (BeginSubmission(reference(2)), later(NOON, Span(7))),
+            (succeeded(2), later(NOON, Span(8))),
+            (CallbackConcluded(reference(1), DELIVERED), later(NOON, Span(9))),
+        )
+        with pytest.raises(sqlite3.IntegrityError, match="a row that cannot be written"):
+            await submit_batch(store, *batch)
+        assert _dump(path) == before
+
+        await submit_batch(store, *batch)
+        assert len(await store.admin.callbacks()) == 1
+        assert not await store.integrity_errors()
+
+
+def _dump(path: Path) -> Sequence[str]:
+    """Return all rows of a file."""
+    with closing(sqlite3.connect(path)) as file:
+        return [*file.iterdump()]
 
 
 @pytest.mark.spec("C6")
