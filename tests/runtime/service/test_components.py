@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import trio
-from attrs import Factory, define, field, fields, frozen
+from attrs import Factory, define, evolve, field, fields, frozen
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
+from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot, BreakerState
 from mmo_trio.engine.engine import PendingInput
 from mmo_trio.service.wiring import LAST_ROUND_MAX_S, Workers
 from tests.runtime.workers.providers.test_worker import WorkerHarness, has_it
@@ -204,6 +205,49 @@ async def test_a_last_round_that_hangs_holds_up_the_end_for_seconds_only(
         await trio.sleep(1)
         drain.set()
     assert ends["providers"] == pytest.approx((1 + LAST_ROUND_MAX_S, 1 + LAST_ROUND_MAX_S))
+
+
+@define(eq=False)
+class StoredBreakers:
+    """A store, and the worker of callbacks that is given its breakers."""
+
+    stored: dict[str, BreakerSnapshot]
+    loaded: dict[str, BreakerSnapshot] = Factory(dict)
+    loaded_first: dict[str, BreakerSnapshot] | None = None
+    """What was loaded when the worker began."""
+
+    async def breakers(self) -> dict[str, BreakerSnapshot]:
+        await trio.lowlevel.checkpoint()
+        return self.stored
+
+    def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
+        self.loaded[brand] = snapshot
+
+    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None]) -> None:
+        self.loaded_first = dict(self.loaded)
+        await Idle().run(drain=drain, task_status=task_status)
+
+
+@pytest.mark.spec("K5")
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_breakers_are_where_they_were_before_a_callback_is_sent_after_a_restart(
+    is_shared: bool, autojump_clock: MockClock
+) -> None:
+    """Where the store is shared, they come with the channels instead."""
+    books: Any = StoredBreakers({"acme": evolve(INITIAL_SNAPSHOT, state=BreakerState.OPEN)})
+    names = {each.name for each in fields(Workers)} - {"store", "callbacks"}
+    fakes: dict[str, Any] = {name: Ending(name, {}) for name in names}
+    if not is_shared:
+        fakes["channel_owner"] = None
+
+    workers = Workers(store=books, callbacks=books, **fakes)
+    drain = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(workers.run, drain=drain))
+        drain.set()
+
+    assert books.loaded_first == ({} if is_shared else books.stored)
+    assert books.loaded == books.loaded_first
 
 
 async def an_awaited_payment(drained: Drained) -> None:
