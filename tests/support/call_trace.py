@@ -84,4 +84,8 @@ def _file_of(file_name: str) -> str | None:
     file = Path(file_name)
     if SOURCE not in file.parents or file.suffix != ".py":
         return None
-    return file.relative_to(SOURCE).as_posix()
+    inner = file.relative_to(SOURCE)
+    # Where they are installed, the packages of others stand beside them.
+    if not inner.parts[0].startswith("mmo_"):
+        return None
+    return inner.as_posix()

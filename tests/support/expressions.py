@@ -173,6 +173,10 @@ def _method_uses(trees: Mapping[str, ast.Module]) -> dict[tuple[str, str], set[s
             ):
                 uses[module, node.value.id].add(node.attr)
                 uses["", node.value.id].add(node.attr)
+            match node:
+                case ast.Call(func=ast.Name(id="matching"), args=[ast.Name(id=name), *_]):
+                    # A kind of field takes what is wholly of the expression.
+                    uses[module, name].add("fullmatch")
     return uses
 
 

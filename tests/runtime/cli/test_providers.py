@@ -232,7 +232,9 @@ async def test_a_request_for_an_account_that_is_gone_fails_no_check_of_others(
         serving.cancel_scope.cancel()
 
 
-def test_the_options_of_a_kind_are_explained_also_of_one_that_a_package_brings() -> None:
+def test_the_options_of_a_kind_are_explained_also_of_one_that_a_package_brings(
+    provider_packages: object,
+) -> None:
     for name, kind in (("mtn_momo", PROVIDER_KINDS["mtn_momo"]), ("wave", WAVE)):
         printed = mmo(f"providers options {name}").stdout
         told = as_json(f"providers options {name}")

@@ -50,9 +50,9 @@ CONNECTION = ("_Acceptor.accept_from", "ServerConnection.run")
 COMMIT = ("Engine._decide_batches", "SQLite writer")
 PARTS = {
     "creation": Part((*CONNECTION, *COMMIT), 37),
-    "look-up": Part((*CONNECTION, "SQLite reader"), 23),
+    "look-up": Part((*CONNECTION, "SQLite reader"), 24),
     "tick": Part(("Scheduler.run", *COMMIT), 22),
-    "result": Part(("SandboxOperatorWorker.run", *COMMIT, "DeliveryPool._deliver"), 49),
+    "result": Part(("SandboxOperatorWorker.run", *COMMIT, "DeliveryPool._deliver"), 50),
 }
 
 
