@@ -89,6 +89,8 @@ menu. They belong to the method of their provider whose `push_accounts` name the
 a shortcode, a till, a wallet. `174379/ACME` takes those of 174379 whose bill reference begins with
 ACME, in capital or small letters, so several brands can share an account.
 Where no method of a provider names accounts, the only brand that uses the provider owns its deposits.
+A bill reference with the last 12 characters of a gatewayReference names that payment, whoever owns the rest of the
+account, and also where it is typed in groups, in small letters, or with O for 0 and I or L for 1.
 A deposit that belongs to no method, or to two, goes to the
 [suspense book](operating.md#the-suspense-book).
 """
