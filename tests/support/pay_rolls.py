@@ -51,9 +51,10 @@ def write(file: Path, *lines: str, headings: str = HEADINGS) -> None:
 
 async def pay(file: Path, gateway: Running | str, *further: str) -> Result:
     url = gateway if isinstance(gateway, str) else gateway.merchant.api
-    settings = str(file.parent / "settings.toml")
-    line = f"pay-outs {file} --settings {settings} --gateway {url} --key {KEY} --per-second 100"
-    return await trio.to_thread.run_sync(mmo, line, *further)
+    options = f"--gateway {url} --key {KEY} --per-second 100".split()
+    # As words of their own: the names of people's folders have blanks.
+    words: list[object] = [file, "--settings", file.parent / "settings.toml", *options, *further]
+    return await trio.to_thread.run_sync(lambda: mmo("pay-outs", *words))
 
 
 STAFF = "Staff,Phone,Net pay"
