@@ -124,6 +124,7 @@ SHARED_CHECKS: tuple[StoreCheck, ...] = (
     generations.check_generations_of_several_processes,
     ownership.check_due_transactions_are_shared,
     ownership.check_abandoned_submissions,
+    ownership.check_overtaken_batch_is_decided_again,
     claims.check_claim_is_woken_by_one_process,
 )
 """The further checks of a store that several processes share."""

@@ -5,9 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    DepositAnswered,
+    DepositClaimWoke,
+    Input,
+)
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied, Ignored
+from mmo_sansio.messages.reversals import RequestReversal, ReversalWoke
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import (
     INITIAL_SNAPSHOT,
     BreakerSnapshot,
@@ -17,10 +27,13 @@ from mmo_sansio.resilience.circuit_breaker import (
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipCounts
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
+from mmo_sansio.values.model import DepositAnswerOutcome
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import reversal_id
 from mmo_trio.storage.interface.store import ChannelOwnership, WorkItem
 from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
-from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
+from tests.conformance.inputs import DELIVERED, claimed, creation, reference, succeeded
 
 OPEN_BREAKER = BreakerSnapshot(
     BreakerState.OPEN,
@@ -189,6 +202,68 @@ async def check_abandoned_submissions(open_store: OpenStore) -> None:
         assert not await one.claim_abandoned(limit=10)
 
 
+async def check_overtaken_batch_is_decided_again(open_store: OpenStore) -> None:
+    """What another process has changed since it was decided is not stored, but decided again: a
+    payment is submitted, a claim asked after or ended, and money sent back by one of them (S1, S4,
+    S6)."""
+    asked = RequestReversal(
+        reference(2),
+        "acme",
+        Money(1_000, "KES"),
+        reason="Paid twice.",
+        user="amina",
+        needs_approval=False,
+        daily_max=Money(100_000, "KES"),
+    )
+    told = reversal_id(reference(2), 1)
+    woke = DepositClaimWoke("sandbox", "ASKED")
+    unknown = DepositAnswered("sandbox", "ENDED", DepositAnswerOutcome.FAILED)
+    async with open_store() as one, open_store() as other:
+        await submit_batch(
+            one,
+            (creation(1), NOON),
+            (creation(2), after_noon(1)),
+            (claimed("ASKED", 3), after_noon(2)),
+            (claimed("ENDED", 4), after_noon(3)),
+        )
+        await complete_submission(one, 2, after_noon(4))
+        await submit_batch(one, (asked, after_noon(10)))
+
+        await be_overtaken(one, other, BeginSubmission(reference(1)))
+        await be_overtaken(one, other, ReversalWoke(told, "one"), ReversalWoke(told, "other"))
+        await be_overtaken(one, other, woke)
+        await be_overtaken(one, other, unknown)
+        (entry,) = await one.admin.suspense()
+        assert entry.times == 1
+
+
+async def be_overtaken(one: Store, other: Store, late: Input, first: Input | None = None) -> None:
+    """Let `other` commit its input, which is the same unless it is given, between `one`'s decision
+    and its commit; the commit is refused, and what is decided then is no longer the same."""
+    now = after_noon(20)
+    overtaken: list[Decision] = []
+
+    def decide_only(ledger: Ledger) -> Sequence[Decision]:
+        overtaken[:] = [decide(ledger, late, now=now)]
+        return ()
+
+    await one.transact(reads(late), decide_only)
+    await submit_batch(other, (first or late, now))
+    rounds: list[Sequence[Decision]] = []
+
+    def decide_late(ledger: Ledger) -> Sequence[Decision]:
+        decided = overtaken
+        if rounds:
+            decided = [decide(ledger, late, now=now)]
+
+        rounds.append(decided)
+        return decided
+
+    await one.transact(reads(late), decide_late)
+    assert len(rounds) > 1, f"{type(late).__name__} was stored as it was decided before"
+    assert rounds[-1] != overtaken
+
+
 def ownership_of(store: Store) -> ChannelOwnership:
     """Return the ownership of a store that is shared."""
     assert store.ownership is not None, "the store isn't shared"
@@ -200,6 +275,11 @@ async def complete_payment(
 ) -> None:
     """Take a payment from its creation to its success."""
     await submit_batch(store, (creation(number, brand_id=brand_id), now))
+    await complete_submission(store, number, now)
+
+
+async def complete_submission(store: Store, number: int, now: Instant) -> None:
+    """Take a payment from its submission to its success."""
     await submit_batch(store, (BeginSubmission(reference(number)), later(now, Span(1))))
     await submit_batch(store, (succeeded(number), later(now, Span(2))))
 
