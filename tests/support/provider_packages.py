@@ -3,9 +3,14 @@ installed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
+
+from mmo_sansio.providers import ProviderKind
 
 ROOT = Path(__file__).parents[2]
 GROUP = "mmo_gateway.providers"
@@ -30,3 +35,21 @@ def package_paths(directory: Path) -> Sequence[str]:
         (metadata / "entry_points.txt").write_text(f"[{GROUP}]\n{kind} = {module}:{name}\n")
         paths += [str(directory), str(ROOT / "packages" / distribution / "src")]
     return list(dict.fromkeys(paths))
+
+
+def find_sources() -> None:
+    """Let this process import the packages that are not installed."""
+    for module, _ in PACKAGES.values():
+        if find_spec(module) is None:
+            sys.path.append(str(ROOT / "packages" / module.replace("_", "-") / "src"))
+
+
+def kinds_beside() -> Mapping[str, ProviderKind]:
+    """Return the kinds of the packages that are not installed, for a gateway in this process."""
+    find_sources()
+    installed = entry_points(group=GROUP).names
+    return {
+        kind: getattr(import_module(module), name)
+        for kind, (module, name) in PACKAGES.items()
+        if kind not in installed
+    }

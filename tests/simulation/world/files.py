@@ -17,6 +17,7 @@ from mmo_trio.settings.load import load_settings
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.workers.providers.kept_hints import hint_file_of
+from tests.support.provider_packages import kinds_beside
 
 GATEWAY_HOST: Final = "gateway.example"
 """The name of all gateways; each has an address of its own."""
@@ -125,6 +126,7 @@ def world_config(
             "database.url": SHARED_DATABASE if is_store_shared else _own_database(),
             **(options or {}),
         },
+        provider_kinds=kinds_beside(),
     )
     return ServiceConfig(settings, brands_file=brands)
 
