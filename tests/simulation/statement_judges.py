@@ -75,10 +75,14 @@ def what_is_paid_beside_a_prompt_is_its_payers(
 ) -> Iterator[str]:
     """S4, S5: a payment by the menu counts for a prompt only where the gateway could not know
     better: nothing was heard of the prompt, or it was paid from the same telephone. The prompt's
-    own receipt stands in the suspense book if it was ever told."""
+    own receipt stands in the suspense book if it was ever told to a gateway that keeps on disk what
+    its store lacks: one with a shared store has no place for that here."""
     for operator in world.operators.values():
         by_menu = {each["receipt"]: each for each in operator.unasked}
-        told = b"".join(each.body for each in operator.accepted)
+        told = b""
+        if not world.plan.is_store_shared:
+            told = b"".join(each.body for each in operator.accepted)
+
         for about, row in _asked_successes(operator, books):
             counted = by_menu.get(about.progress.provider_reference or "")
             if about.status is not Status.SUCCESS or counted is None:

@@ -173,7 +173,11 @@ class WorldPayers:
         if token is None or token.status != 200:
             return
 
-        bearer = b"Bearer " + json.loads(token.body)["access_token"].encode()
+        try:
+            bearer = b"Bearer " + json.loads(token.body)["access_token"].encode()
+        except ValueError:
+            return  # The answer was garbled on its way.
+
         digits = f"{random.randrange(10**method.number_digits):0{method.number_digits}}"
         document = {
             "ShortCode": int(operator.kind.accounts[Operation.DIRECT_PAYIN.type]),

@@ -459,7 +459,7 @@ class ProviderWorker:
                 for queue in self._queues.values():
                     self._start_conversations(queue)
 
-                if self.hint_file is not None and self.hint_file.path.exists():
+                if self.hint_file is not None:
                     timers.start_soon(self._record_kept_hints, self.hint_file)
 
                 task_status.started()

@@ -468,6 +468,21 @@ async def test_a_kept_hint_is_recorded_by_the_next_process_when_this_one_stops_b
         assert not file.exists()
 
 
+@pytest.mark.spec("P5")
+async def test_a_hint_that_the_store_has_leaves_nothing_on_disk_where_no_file_was_before(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "gateway.db.hints"
+    harness = WorkerHarness()
+    harness.worker.hint_file = HintFile(file, call_at_once)
+    async with at_work(harness):
+        harness.engine.errors = [StoreUnavailable("away")] * 3
+        assert await harness.worker.try_keep(hinted())
+        assert file.exists()
+        await trio.sleep(60)
+        assert not file.exists()
+
+
 @pytest.mark.spec("S6", "P5")
 async def test_a_submission_waits_for_a_store_that_cannot_serve(autojump_clock: MockClock) -> None:
     harness = WorkerHarness()
