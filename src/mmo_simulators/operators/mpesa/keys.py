@@ -19,15 +19,17 @@ _NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "simulated M-Pes
 # The usual exponent (RFC 8017 appendix A): no secret.
 _EXPONENT: Final = 65_537
 _PRIME_1: Final = int(
-    "fe2e24e0a60af6b6e56e7b0c5e642fc60d2fa8ff3c5889ca805bbcc296681ecef65289bbf3ccbf2e07075972d3aba2cbb10c"
-    "bd37296db54c6a98e2491f6b7b9593e899d58eb3f2986d936e5cda3827b2ee714fbb71aad852ce1e9de79ccd47939cd3683d"
-    "5019bba112bb0dee1166326c735d97f5d62f95409c42c37a644e66fb",
+    "fe2e24e0a60af6b6e56e7b0c5e642fc60d2fa8ff3c5889ca805bbcc296681ece"
+    "f65289bbf3ccbf2e07075972d3aba2cbb10cbd37296db54c6a98e2491f6b7b95"
+    "93e899d58eb3f2986d936e5cda3827b2ee714fbb71aad852ce1e9de79ccd4793"
+    "9cd3683d5019bba112bb0dee1166326c735d97f5d62f95409c42c37a644e66fb",
     16,
 )
 _PRIME_2: Final = int(
-    "c982adc78b7dffaf3d56ee91a701047a25c0defca89714ec6f5d73f196aed2fa0432e6324f2a957ce3d1422316ef69f185ec"
-    "46a74306c155ea1eebe2dc562148273ca72d2e59921f197f952a78d222cfa4857240e1b86b665cd508b7f51482cdc43fbcd3"
-    "e27e49da7170ee17ba48651ee01edd6dd60cd8e2fa2f6ecc4683deb1",
+    "c982adc78b7dffaf3d56ee91a701047a25c0defca89714ec6f5d73f196aed2fa"
+    "0432e6324f2a957ce3d1422316ef69f185ec46a74306c155ea1eebe2dc562148"
+    "273ca72d2e59921f197f952a78d222cfa4857240e1b86b665cd508b7f51482cd"
+    "c43fbcd3e27e49da7170ee17ba48651ee01edd6dd60cd8e2fa2f6ecc4683deb1",
     16,
 )
 _BEGIN: Final = datetime(2022, 1, 1, tzinfo=UTC)
