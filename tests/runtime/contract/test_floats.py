@@ -72,7 +72,7 @@ async def test_a_pay_out_that_lacks_float_says_so_to_staff_at_once(
 
 
 async def test_balances_and_forecasts_are_shown(serve: Serve, tmp_path: Path) -> None:
-    async with in_kenya(serve, tmp_path) as kenya:
+    async with in_kenya(serve, tmp_path, balance_interval_s="0") as kenya:
         browser = await staff(kenya)
         assert await balances(kenya) == (0, [])
         now = GatewayClock().wall_time()
