@@ -99,7 +99,7 @@ class Finding:
                 MTN, 2, "what_is_told_as_failed_was_not_paid", 12, (FaultKind.OPERATOR_GARBLES,)
             ),
         ),
-        (trusts_confirmations, Finding(MPESA, 0, "what_is_paid_unasked_is_in_the_books", 12)),
+        (trusts_confirmations, Finding(MPESA, 4, "what_is_paid_unasked_is_in_the_books", 12)),
     ],
 )
 def test_a_judge_sees_what_is_wrong(
