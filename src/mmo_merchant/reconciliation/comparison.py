@@ -264,7 +264,7 @@ class Reconciliation:
         # direction goes with the first line. What came in may have gone out to the same number.
         paired = set[int]()
         for line in self._unpaired:
-            alike = by_what_moved[(line.msisdn, line.amount)]
+            alike = by_what_moved.get((line.msisdn, line.amount), [])
             fitting = (held for held in alike if not _is_other_direction(held.record, line))
             first = next(fitting, None)
             if first is None:
