@@ -37,7 +37,7 @@ from mmo_trio.storage.interface.store import (
     StoreUnusable,
     log_store_failure,
 )
-from mmo_trio.storage.open_store import is_shared_store
+from mmo_trio.storage.open_store import is_shared_store, sqlite_file
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.damaged_file import DamagedFile
@@ -331,7 +331,7 @@ def find_mark_file(settings: Settings) -> Path | None:
         return None
 
     # Beside the file of the store: one that is put back alone, or loses its log, is recognised.
-    store = _sqlite_file(settings)
+    store = sqlite_file(database.url)
     return store.with_name(f"{store.name}.mark")
 
 
@@ -339,11 +339,7 @@ def is_in_folder_of_store(file: Path, settings: Settings) -> bool:
     """Tell whether a backup of the folder with the SQLite file takes this file along."""
     if is_shared_store(settings.database.url):
         return False
-    return file.parent.resolve() == _sqlite_file(settings).parent.resolve()
-
-
-def _sqlite_file(settings: Settings) -> Path:
-    return Path(settings.database.url.removeprefix("sqlite:///"))
+    return file.parent.resolve() == sqlite_file(settings.database.url).parent.resolve()
 
 
 def read_mark(file: Path) -> StoreMark | None:

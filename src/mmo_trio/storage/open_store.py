@@ -26,6 +26,12 @@ def is_shared_store(url: str) -> bool:
     return url_scheme(url) in POSTGRES_SCHEMES
 
 
+def sqlite_file(url: str) -> Path:
+    """Return the file that the URL of a SQLite store names."""
+    # Three slashes: what follows is the path, relative unless it begins with a fourth.
+    return Path(url.removeprefix("sqlite:///"))
+
+
 def open_store(
     url: str,
     *,
@@ -52,8 +58,7 @@ def open_store(
 
     from mmo_trio.storage.sqlite import open_sqlite
 
-    # Three slashes: what follows is the path, relative unless it begins with a fourth.
-    file = Path(url.removeprefix("sqlite:///"))
+    file = sqlite_file(url)
     if not create and not file.exists():
         raise StoreUnavailable(
             f"there is no file {file}; `mmo sandbox` or `mmo db migrate` makes one"

@@ -19,6 +19,7 @@ from attrs import Factory, define
 from mmo_sansio.messages.inputs import ProviderHinted
 from mmo_sansio.values.model import Evidence
 from mmo_sansio.values.money import Money
+from mmo_trio.storage.open_store import is_shared_store, sqlite_file
 
 logger = structlog.get_logger(__name__)
 
@@ -204,9 +205,8 @@ def parse_hint(line: bytes) -> ProviderHinted:
 def hint_file_of(database_url: str, data_directory: Path | None) -> Path | None:
     """Return where hints are kept: beside a database that is a file, or in the data directory; None
     where there is neither."""
-    scheme, _, rest = database_url.partition(":///")
-    if scheme == "sqlite":
-        database = Path(rest)
+    if not is_shared_store(database_url):
+        database = sqlite_file(database_url)
         return database.with_name(f"{database.name}.hints")
     if data_directory is None:
         return None
